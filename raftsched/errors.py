@@ -1,4 +1,4 @@
-"""Errors that users meet: each with its stable code, HTTP status and exit code."""
+"""Defines the errors that users meet: each with its stable code, HTTP status and exit code."""
 
 from __future__ import annotations
 

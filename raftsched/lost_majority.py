@@ -32,8 +32,8 @@ def said_of(voters: Collection[str], unfit: Collection[str]) -> str:
 
 
 class Has(NamedTuple):
-    """How far a node is. Its log may have more than it has applied: what was acknowledged before it heard of
-    the commit. Versions before 0.3.0 do not say of which entry, and of which term, the newest in the log is."""
+    """Says how far a node is. Its log may have more than it has applied: what was acknowledged before it heard of the
+    commit. Versions before 0.3.0 do not say of which entry, and of which term, the newest in the log is."""
 
     applied: int
     entry: int = 0

@@ -28,7 +28,7 @@ class NameRule:
 
     @cached_property
     def allows(self) -> Callable[[str], re.Match[str] | None]:
-        """Is called with a name and returns a match; None: the rule forbids it. Compiled when first used."""
+        """Returns the match of a name that the rule allows; None: it forbids it. Compiled when first used."""
         return re.compile(self.regex, re.ASCII).fullmatch
 
     @property

@@ -92,7 +92,7 @@ class Teller:
 
     @property
     def said(self) -> bool:
-        """Whether there is anything."""
+        """Returns whether there is anything."""
         return self.percent is not None or self.text is not None or self.kept is not None
 
     def progress(self, percent: int | None, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Functions that the sample jobs of `raftsched dev` run; also a pattern for handlers of your own.
+"""Defines functions that the sample jobs of `raftsched dev` run; also a pattern for handlers of your own.
 
 A python handler is "package.module:function"; it is called with the job's params as keyword arguments in a process of
 its own. What it prints is the output of the run, what it returns (JSON) the result; an exception makes the run FAILED.

@@ -1,4 +1,4 @@
-"""The version of this package. A module of its own, so that whoever says it imports nothing else."""
+"""Names the version of this package. A module of its own, so that whoever says it imports nothing else."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,34 +17,28 @@ from harness.history import History
 from harness.http import NoAnswer, NotSent, Reply, ask
 from harness.machine import Machine
 from harness.network import Network
+from harness.program import Program
 from harness.workers import RemoteWorker
 
 HERE = Path(__file__).resolve().parent.parent
 JOBS = HERE / "jobs"
 BROKEN = HERE / "broken"
-END_WITH = HERE / "harness" / "end_with.py"
 DISK = "384m"  # of each node, where its disk is one of its own
 START_S = 60.0
 KEEP = "1d"  # the judges look for all one-shots in the end, however long it takes
 WORKER_TTL = "5s"
 
 
-class Node:
-    """One `raftsched node` process. `expected`: it may end by itself, because of what is done to it."""
+class Node(Program):
+    """One `raftsched node` process."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
+        super().__init__(name, cluster.directory / name)
         self.cluster = cluster
-        self.name = name
-        self.directory = cluster.directory / name
         self.data = self.directory / "data"
         self.undo = self.directory / "undo"
         self.hold = self.directory / "hold"  # while it is there, nothing is synced
         self.waits = self.directory / "hold.waits"  # a sync waits for that
-        self.clock = self.directory / "clock"  # what is added to its wall clock, in nanoseconds
-        self.log = self.directory / "log"
-        self.process: subprocess.Popen[bytes] | None = None
-        self.expected = False
-        self.starts = 0
 
     def prepare(self) -> None:
         for directory in (self.data, self.undo):
@@ -58,39 +51,19 @@ class Node:
     def address(self) -> tuple[str, int]:
         return self.cluster.network.http(self.name)
 
-    @property
-    def alive(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    @property
-    def pid(self) -> int:
-        assert self.process is not None
-        return self.process.pid
-
     async def start(self, *flags: str) -> None:
         if self.alive:
             return
-        self.expected = False
         self.starts += 1
         for file in self.undo.iterdir():
             file.unlink()
         self.waits.unlink(missing_ok=True)
-        node = [*self.cluster.network.prefix(self.name), *self.cluster.command(self.name), *flags]
-        command = [sys.executable, "-S", "-E", str(END_WITH), str(os.getpid()), *node]
-        with self.log.open("ab") as log:
-            log.write(f"---- start {self.starts} at {boot_ns() / SECOND:.3f}\n".encode())
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self.environment(),
-                start_new_session=True,
-            )
-        await self.cluster.network.started(self.name, self.process.pid)
+        command = [*self.cluster.network.prefix(self.name), *self.cluster.command(self.name), *flags]
+        await self.cluster.network.started(self.name, self.begin(command, self.environment()))
 
     def environment(self) -> dict[str, str]:
-        env = {name: value for name, value in os.environ.items() if not name.startswith("RAFTSCHED_")}
+        """Returns what comes to the usual one."""
+        env: dict[str, str] = {}
         machine = self.cluster.machine
         loaded = []
         if machine.shim is not None:
@@ -102,28 +75,6 @@ class Node:
         if loaded:
             env["LD_PRELOAD"] = " ".join(loaded)
         return env
-
-    def shift_clock(self, seconds: float) -> None:
-        with self.clock.open("r+b") as file:  # in place: the node has it mapped
-            file.write(struct.pack("=q", round(seconds * SECOND)))
-
-    async def kill(self) -> None:
-        if self.process is not None:
-            self.expected = True
-            if self.process.poll() is None:
-                self.process.kill()
-            await asyncio.to_thread(self.process.wait)
-
-    async def terminate(self, timeout_s: float = 30.0) -> int | None:
-        """SIGTERM; None: it did not end in time and was killed."""
-        assert self.process is not None
-        self.expected = True
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            return await asyncio.to_thread(self.process.wait, timeout_s)
-        except subprocess.TimeoutExpired:
-            await self.kill()
-            return None
 
     def wipe(self) -> None:
         """An empty disk, as a new machine has."""

@@ -40,7 +40,7 @@ class Stranded(NamedTuple):
 
 @dataclass(frozen=True)
 class Way:
-    """How a state is made again: a backup, and the segments that lead from it to the entry."""
+    """Names what makes a state again: a backup, and the segments that lead from it to the entry."""
 
     full: Full
     segments: tuple[Segment, ...]

@@ -1,4 +1,5 @@
-"""A repository: what lies in an object store under the names of `names`, sealed for a recipient or in the clear."""
+"""Reads and writes a repository: what lies in an object store under the names of `names`, sealed for a recipient or in
+the clear."""
 
 from __future__ import annotations
 

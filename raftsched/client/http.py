@@ -18,6 +18,8 @@ from raftsched.client.servers import Server
 from raftsched.client.strangers import is_strange, of_proxy, sender_of
 from raftsched.client.trust import SYSTEM, Trust, check_clear, is_of_certificate, is_of_tls
 from raftsched.client.wire import log_index, own_key, query_text
+from raftsched.surface import PREFIX
+from raftsched.surface.plain import cluster
 from raftsched.system.clock import SystemClock
 from raftsched.version import __version__
 
@@ -242,7 +244,7 @@ class Client:
     ) -> Mapping[str, Any] | None:
         """Returns the query; with the index of this client's last write where another node is asked, which may lag
         behind and then waits until it has that index."""
-        if method not in READS or self._wrote is None or not path.startswith("/v1/") or path == "/v1/cluster":
+        if method not in READS or self._wrote is None or not path.startswith(PREFIX) or path == cluster.STATUS:
             return query
         other, index = self._wrote
         return query if server == other or not index else {**(query or {}), "min_index": index}

@@ -1,1 +1,1 @@
-"""The configuration of a node: flags, environment, file, defaults; checked as one."""
+"""Reads the configuration of a node from flags, environment, file and defaults, and checks it as one."""

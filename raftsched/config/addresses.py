@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from raftsched import names
-from raftsched.config.values import ConfigError, pairs_of, text_of
+from raftsched.config.values import ConfigError, list_of, pairs_of, text_of
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _PEERS_WANTED = "write n1=host:port,n2=host:port,n3=host:port, this node included"
 
 
@@ -23,7 +24,7 @@ class Address(NamedTuple):
 
     @property
     def loopback(self) -> bool:
-        """True when only this machine can reach it. A name other than localhost counts as reachable."""
+        """Returns whether only this machine can reach it. A name other than localhost counts as reachable."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -31,7 +32,7 @@ class Address(NamedTuple):
 
     @property
     def wildcard(self) -> bool:
-        """True when it stands for every interface: right to listen on, useless to others."""
+        """Returns whether it stands for every interface: right to listen on, useless to others."""
         try:
             return ipaddress.ip_address(self.host).is_unspecified
         except ValueError:
@@ -123,6 +124,32 @@ def advertised_http(settings: Mapping[str, Any], http: Address, raft: Address) -
     if advertised.wildcard:
         raise ConfigError(f"advertise_http {advertised}: nobody can connect to that; write the address others use")
     return advertised
+
+
+def hosts_of(value: Any) -> tuple[str, ...]:
+    """Returns host names, of text with commas or a list. Raises ConfigError."""
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, (list, tuple)):
+        raise ConfigError(f"http_hosts must be text or a list, not {value!r}")
+    found = [name for item in items for name in text_of("http_hosts", item).replace(",", " ").split()]
+    for name in found:
+        if not names.HOST.allows(name):
+            raise ConfigError(f"http_hosts {name[:80]!r} is not a host name; write it without scheme and port")
+    return tuple(dict.fromkeys(name.lower() for name in found))
+
+
+def networks_of(value: Any) -> tuple[Network, ...]:
+    """Raises ConfigError."""
+    return tuple(map(_network, list_of("proxies", value)))
+
+
+def _network(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        raise ConfigError(
+            f"proxies: {text[:80]!r} is no IP address and no network; write 10.1.0.7 or 10.1.0.0/24"
+        ) from None
 
 
 def _is_ipv6(text: str) -> bool:

@@ -6,32 +6,27 @@ Connections are descriptors, of which Raft, the store, the runs and their output
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from raftsched.config.values import ConfigError, Range, list_of, whole_number
+from raftsched.config.addresses import Network
+from raftsched.config.flags import FLAGS
+from raftsched.config.reading import default_of, value_of
 
-CONNECTIONS_MAX = Range(16, 10_000, 1_000_000)
-STREAMS_MAX = Range(1, 200, 100_000)
-TOKEN_STREAMS_MAX = Range(1, 20, 100_000)
-TOKEN_PROCESSOR_MS = Range(0, 500, 1_000_000)
 RESERVE = 256  # descriptors for Raft, store, output and the processes of runs,
 HANDSHAKES = 256  # and for connections that are not the API's yet (api/http/tls_acceptor.py)
+_LEAST = FLAGS["connections_max"].bounds[0]  # connections, however few descriptors there are
 SHARE = 4  # one address has at most this fraction: a quarter
-SETTINGS = ("connections_max", "streams_max", "token_streams_max", "token_processor_ms", "proxies")
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Bounds(NamedTuple):
     """The bounds of one node."""
 
-    connections: int = CONNECTIONS_MAX.default
-    streams: int = STREAMS_MAX.default
-    token_streams: int = TOKEN_STREAMS_MAX.default  # of one token
+    connections: int = default_of("connections_max")
+    streams: int = default_of("streams_max")
+    token_streams: int = default_of("token_streams_max")  # of one token
     proxies: tuple[Network, ...] = ()  # whose addresses stand for many callers
-    token_processor_ms: int = TOKEN_PROCESSOR_MS.default  # a second, of one token; 0: no bound
+    token_processor_ms: int = default_of("token_processor_ms")  # a second, of one token; 0: no bound
 
     @property
     def address_connections(self) -> int:
@@ -45,24 +40,15 @@ class Bounds(NamedTuple):
         """Returns the bounds that a process with so many descriptors and slots for runs can keep. A stream may need a
         second descriptor, to the node that has what is read, and a run one for a while."""
         left = descriptors - RESERVE - HANDSHAKES - min(self.streams, descriptors // 8) - min(slots, descriptors // 8)
-        return self._replace(connections=min(self.connections, max(CONNECTIONS_MAX.min, descriptors // 8, left)))
+        return self._replace(connections=min(self.connections, max(_LEAST, descriptors // 8, left)))
 
 
 def bounds(settings: Mapping[str, Any]) -> Bounds:
     """Raises ConfigError."""
     return Bounds(
-        whole_number(settings, "connections_max", CONNECTIONS_MAX),
-        whole_number(settings, "streams_max", STREAMS_MAX),
-        whole_number(settings, "token_streams_max", TOKEN_STREAMS_MAX),
-        tuple(map(_network, list_of("proxies", settings.get("proxies", ())))),
-        whole_number(settings, "token_processor_ms", TOKEN_PROCESSOR_MS),
+        connections=value_of("connections_max", settings),
+        streams=value_of("streams_max", settings),
+        token_streams=value_of("token_streams_max", settings),
+        proxies=value_of("proxies", settings),
+        token_processor_ms=value_of("token_processor_ms", settings),
     )
-
-
-def _network(text: str) -> Network:
-    try:
-        return ipaddress.ip_network(text)
-    except ValueError:
-        raise ConfigError(
-            f"proxies: {text[:80]!r} is no IP address and no network; write 10.1.0.7 or 10.1.0.0/24"
-        ) from None

@@ -1,4 +1,4 @@
-"""Warnings to the operator: all at each start, and those about letting strangers in every hour as well."""
+"""Warns the operator at each start, and of letting strangers in every hour as well."""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from raftsched.config.flags import NODE, WORKER, taken_by
 from raftsched.config.values import ConfigError
 
-# What a process that runs can take. Each is one value that is looked at when it is needed: nothing was made of it.
-TAKEN_BY_NODE = frozenset({"grace", "log_format", "output_keep", "output_max", "token_processor_ms"})
-TAKEN_BY_WORKER = frozenset({"grace", "log_format"})
+# What a process that runs can take.
+TAKEN_BY_NODE, TAKEN_BY_WORKER = taken_by(NODE), taken_by(WORKER)
 
 
 class Changes(NamedTuple):

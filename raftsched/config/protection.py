@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from raftsched.config.addresses import Address
-from raftsched.config.values import ConfigError, Unprotected, file_of, flag, text_of
-from raftsched.names import HOST
+from raftsched.config.reading import value_of
+from raftsched.config.values import ConfigError, Unprotected, text_of
 from raftsched.security.keyring import KEY_FILE
 
 _FILES = ("tls_cert", "tls_key", "tls_client_ca")
@@ -40,7 +40,7 @@ class HttpProtection(NamedTuple):
 
 def http_protection(settings: Mapping[str, Any], http: Address, advertise_http: Address) -> HttpProtection:
     """Raises ConfigError; Unprotected when tokens would travel in clear beyond loopback."""
-    cert, key, client_ca = (None if settings.get(name) is None else file_of(name, settings[name]) for name in _FILES)
+    cert, key, client_ca = (value_of(name, settings) for name in _FILES)
     if (cert is None) is not (key is None):
         there, missing = ("tls_cert", "tls_key") if key is None else ("tls_key", "tls_cert")
         raise ConfigError(f"{there} needs {missing} beside it; say --tls-cert FILE --tls-key FILE")
@@ -48,7 +48,7 @@ def http_protection(settings: Mapping[str, Any], http: Address, advertise_http: 
         raise ConfigError("tls_client_ca is about TLS; say --tls-cert FILE --tls-key FILE as well")
     if key is not None and key.stat().st_mode & stat.S_IRWXO:
         raise ConfigError(f"tls_key {key} can be read or written by every user; say chmod o= {key}")
-    insecure = flag("insecure_http", settings.get("insecure_http", False))
+    insecure = value_of("insecure_http", settings)
     if insecure and cert is not None:
         raise ConfigError("insecure_http and tls_cert exclude each other; leave one of them out")
     if cert is None and not insecure and beyond_loopback(http, advertise_http):
@@ -57,16 +57,14 @@ def http_protection(settings: Mapping[str, Any], http: Address, advertise_http: 
             f"http {reached} can be reached from outside, where tokens must not travel in clear: say --tls-cert FILE"
             " --tls-key FILE, or --insecure-http when a proxy with TLS stands in front of it (or listen on 127.0.0.1)"
         )
-    given = settings.get("tls_ca")
-    ca = None if given is None else file_of("tls_ca", given)
-    hosts = _hosts(settings.get("http_hosts", ()))
-    return HttpProtection(cert, key, client_ca, insecure, flag("open", settings.get("open", False)), ca, hosts)
+    ca, hosts, is_open = (value_of(name, settings) for name in ("tls_ca", "http_hosts", "open"))
+    return HttpProtection(cert, key, client_ca, insecure, is_open, ca, hosts)
 
 
 def raft_files(settings: Mapping[str, Any], insecure_raft: bool) -> dict[str, Any]:
     """Returns certificate, key and authorities for the Raft port: all three or none. Raises ConfigError."""
     names = ("raft_cert", "raft_key", "raft_ca")
-    files = {n: file_of(n, settings[n]) for n in names if settings.get(n) is not None}
+    files = {name: file for name in names if (file := value_of(name, settings)) is not None}
     missing = [f"--{name.replace('_', '-')} FILE" for name in names if name not in files]
     if files and missing:
         raise ConfigError(f"{', '.join(files)}: say {' and '.join(missing)} as well; 'raftsched certs' makes all three")
@@ -79,18 +77,6 @@ def beyond_loopback(http: Address, advertise_http: Address) -> bool:
     """Returns True when other machines may reach the API. Wildcards and names other than localhost count; so does the
     advertised address, for then something passes connections on."""
     return not (http.loopback and advertise_http.loopback)
-
-
-def _hosts(value: Any) -> tuple[str, ...]:
-    """Returns host names, of text with commas or a list. Raises ConfigError."""
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, (list, tuple)):
-        raise ConfigError(f"http_hosts must be text or a list, not {value!r}")
-    names = [name for item in items for name in text_of("http_hosts", item).replace(",", " ").split()]
-    for name in names:
-        if not HOST.allows(name):
-            raise ConfigError(f"http_hosts {name[:80]!r} is not a host name; write it without scheme and port")
-    return tuple(dict.fromkeys(name.lower() for name in names))
 
 
 def local_url(http: Address, advertise_http: Address, tls: bool) -> str:
@@ -109,7 +95,7 @@ def cluster_key(
 
     Raises ConfigError, Unprotected."""
     given = settings.get("cluster_key_file")
-    insecure = flag("insecure_raft", settings.get("insecure_raft", False))
+    insecure = value_of("insecure_raft", settings)
     if given is not None and insecure:
         raise ConfigError("insecure_raft and cluster_key_file exclude each other; keep --cluster-key-file")
     if insecure:

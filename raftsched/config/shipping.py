@@ -1,5 +1,4 @@
-"""Where a node ships what runs print: one place, what it is asked to send, and what it shows there. Part of its
-configuration."""
+"""Configures where a node ships what runs print: one place, what it is asked to send, and what it shows there."""
 
 from __future__ import annotations
 
@@ -12,16 +11,11 @@ from urllib.parse import SplitResult, urlsplit
 
 from raftsched import names
 from raftsched.config.addresses import Address
-from raftsched.config.values import ConfigError, Unprotected, file_of, list_of, text_of
+from raftsched.config.flags import group
+from raftsched.config.reading import value_of
+from raftsched.config.values import ConfigError, Unprotected
 from raftsched.system.regular_files import open_regular
 
-NAMES = (
-    "output_ship",
-    "output_ship_namespaces",
-    "output_ship_credentials",
-    "output_ship_tenant",
-    "output_ship_ca",
-)
 NAMESPACES_MAX = 1_000
 CREDENTIALS_MAX = 64 * 1024  # bytes of their file
 TENANT_MAX = 150  # bytes, as Loki has it
@@ -54,11 +48,11 @@ class ShipConfig:
 def build_shipping(settings: Mapping[str, Any]) -> ShipConfig | None:
     """Returns None where nothing is shipped. Raises ConfigError, Unprotected."""
     if "output_ship" not in settings:
-        said = [name for name in NAMES if name in settings]
+        said = [name for name in group("ship") if name in settings]
         if said:
             raise ConfigError(f"{said[0]} says more of output_ship, which is missing; say --output-ship PLACE as well")
         return None
-    to = text_of("output_ship", settings["output_ship"]).strip()
+    to = value_of("output_ship", settings).strip()
     kind, parts = _read(to)
     credentials = _credentials(settings, kind, parts)
     return ShipConfig(
@@ -145,7 +139,7 @@ def _path(parts: SplitResult) -> str:
 def _namespaces(settings: Mapping[str, Any]) -> tuple[str, ...] | None:
     if "output_ship_namespaces" not in settings:
         return None
-    items = tuple(dict.fromkeys(list_of("output_ship_namespaces", settings["output_ship_namespaces"])))
+    items = tuple(dict.fromkeys(value_of("output_ship_namespaces", settings)))
     if not 1 <= len(items) <= NAMESPACES_MAX:
         raise ConfigError(
             f"output_ship_namespaces names {len(items)}; name 1 to {NAMESPACES_MAX}, or leave it out for all"
@@ -165,7 +159,7 @@ def _credentials(settings: Mapping[str, Any], kind: Kind, parts: SplitResult) ->
         raise Unprotected(
             "output_ship_credentials would travel in clear: say loki+https://, or ship to a proxy on 127.0.0.1"
         )
-    file = file_of("output_ship_credentials", settings["output_ship_credentials"])
+    file: Path = value_of("output_ship_credentials", settings)
     if file.stat().st_mode & stat.S_IRWXO:
         raise ConfigError(f"output_ship_credentials {file} can be read or written by every user; say chmod o= {file}")
     read_credentials(file)
@@ -175,7 +169,7 @@ def _credentials(settings: Mapping[str, Any], kind: Kind, parts: SplitResult) ->
 def _tenant(settings: Mapping[str, Any], kind: Kind) -> str:
     if "output_ship_tenant" not in settings:
         return ""
-    tenant = text_of("output_ship_tenant", settings["output_ship_tenant"]).strip()
+    tenant: str = value_of("output_ship_tenant", settings).strip()
     if kind != "loki":
         raise ConfigError("output_ship_tenant is for Loki; other places know no tenants, leave it out")
     if not tenant or len(tenant) > TENANT_MAX or not tenant.isascii() or not tenant.isprintable():
@@ -190,4 +184,5 @@ def _ca(settings: Mapping[str, Any], kind: Kind, parts: SplitResult) -> Path | N
         return None
     if kind != "tls" and parts.scheme != "loki+https":
         raise ConfigError("output_ship_ca is about TLS; say loki+https:// or syslog+tls://, or leave it out")
-    return file_of("output_ship_ca", settings["output_ship_ca"])
+    file: Path = value_of("output_ship_ca", settings)
+    return file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from raftsched import quantities
 from raftsched.errors import Exit
@@ -23,14 +23,6 @@ class Unprotected(ConfigError):
     """The configuration would let strangers in, and does not say that this is meant."""
 
     exit = Exit.USAGE
-
-
-class Range(NamedTuple):
-    """The bounds of a number, both included, and its default."""
-
-    min: int
-    default: int
-    max: int
 
 
 def text_of(name: str, value: Any) -> str:
@@ -64,7 +56,7 @@ def pairs_of(name: str, value: Any, wanted: str) -> list[tuple[str, Any]]:
     return pairs
 
 
-def flag(name: str, value: Any) -> bool:
+def switch_of(name: str, value: Any) -> bool:
     """Returns True or False. Raises ConfigError."""
     text = str(value).strip().lower()
     if text not in _YES | _NO:
@@ -83,13 +75,13 @@ def file_of(name: str, value: Any) -> Path:
     return file
 
 
-def whole_number(settings: Mapping[str, Any], name: str, bounds: Range) -> int:
-    """Returns a number within its bounds. Raises ConfigError."""
-    value = settings.get(name, bounds.default)
+def number_of(name: str, value: Any, bounds: tuple[int, int]) -> int:
+    """Returns a whole number within its bounds. Raises ConfigError."""
+    least, most = bounds
     text = str(value)
     plain = not isinstance(value, bool) and text.isascii() and text.isdigit() and len(text) < 20
-    if not plain or not bounds.min <= int(text) <= bounds.max:
-        raise ConfigError(f"{name} must be a whole number from {bounds.min} to {bounds.max}, not {value!r}")
+    if not plain or not least <= int(text) <= most:
+        raise ConfigError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
     return int(text)
 
 
@@ -101,12 +93,12 @@ def parse_size(name: str, value: Any) -> int:
         raise ConfigError(f"{name} {value!r} {error}") from None
 
 
-def size_of(settings: Mapping[str, Any], name: str, bounds: Range) -> int:
+def size_of(name: str, value: Any, bounds: tuple[int, int]) -> int:
     """Returns bytes within their bounds. Raises ConfigError."""
-    value = settings.get(name, bounds.default)
+    least, most = bounds
     size = parse_size(name, value)
-    if not bounds.min <= size <= bounds.max:
-        raise ConfigError(f"{name} must be from {_size_text(bounds.min)} to {_size_text(bounds.max)}, not {value}")
+    if not least <= size <= most:
+        raise ConfigError(f"{name} must be from {_size_text(least)} to {_size_text(most)}, not {value}")
     return size
 
 
@@ -117,16 +109,15 @@ def _size_text(size: int) -> str:
     return f"{size >> (10 * power)}{units[power]}"
 
 
-def duration_of(settings: Mapping[str, Any], name: str, bounds: Range) -> int:
+def duration_of(name: str, value: Any, bounds: tuple[int, int]) -> int:
     """Returns milliseconds within their bounds, of text with units: 90s, 1h30m. Raises ConfigError."""
-    if name not in settings:
-        return bounds.default
-    text = text_of(name, settings[name])
+    least, most = bounds
+    text = text_of(name, value)
     try:
         duration = quantities.parse_duration(text)
     except ValueError as error:
         raise ConfigError(f"{name} {text[:80]!r} {error}") from None
-    if not bounds.min <= duration <= bounds.max:
-        within = f"from {quantities.format_duration(bounds.min)} to {quantities.format_duration(bounds.max)}"
+    if not least <= duration <= most:
+        within = f"from {quantities.format_duration(least)} to {quantities.format_duration(most)}"
         raise ConfigError(f"{name} must be {within}, not {text}")
     return duration

@@ -1,4 +1,4 @@
-"""The settings of whatever runs jobs, nodes and remote workers alike, and the places that settings come from."""
+"""Reads the settings of whatever runs jobs, nodes and remote workers alike, from the places that settings come from."""
 
 from __future__ import annotations
 
@@ -10,28 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from raftsched import names
-from raftsched.bounds import OUTPUT_MAX_BYTES, SLOTS_MAX
-from raftsched.config.values import ConfigError, Range, list_of, pairs_of, text_of
+from raftsched.bounds import SERVED_MAX
+from raftsched.client.servers import Server, parse_servers
+from raftsched.config.flags import group
+from raftsched.config.values import ConfigError, list_of, pairs_of, text_of
 from raftsched.core.rules.allowed import Allowed, allowed_of
+from raftsched.core.rules.eligibility import EVERY
 from raftsched.handlers import KINDS
 from raftsched.hosts import rule_asked_for
+from raftsched.names import NameRule
 from raftsched.system.regular_files import open_regular
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
-GRACE_MS = Range(0, 10_000, 3_600_000)
-OUTPUT_MAX = Range(OUTPUT_MAX_BYTES[0], 1 << 20, OUTPUT_MAX_BYTES[1])  # half may be in memory for each run
 ALLOWED_MAX, ALLOWED_CHARS = 100, 256  # of each list that says what jobs may name: they are announced to all nodes
 LOG_FORMATS = ("text", "json")
 EXECUTORS = (*KINDS, "call")
-ALLOW_LISTS = ("exec_allow", "env_allow", "cwd_allow", "python_allow", "http_allow", "http_deny")
+ALLOW_LISTS = group("allow")
 UNRESTRICTED = Allowed()  # but for addresses that are not public
-
-
-def default_slots() -> int:
-    """Returns 32 for each CPU. Jobs mostly wait, and a slot costs nothing until it is used (about 5 MiB while a python
-    function waits in it). The throughput of short runs is slots divided by the few milliseconds from one assignment to
-    the next, and the more of them share a write batch, the less each of them costs."""
-    return min(SLOTS_MAX, 32 * (os.cpu_count() or 1))
 
 
 def merged(
@@ -128,3 +123,55 @@ def rules_of(executors: tuple[str, ...], settings: Mapping[str, Any]) -> Allowed
         return allowed_of(executors, lists)
     except ValueError as error:
         raise ConfigError(str(error)) from None
+
+
+def worker_name(value: Any) -> str:
+    name = text_of("name", value)
+    if not names.WORKER.allows(name):
+        raise ConfigError(f"name {name[:80]!r} is no name of a worker; use {names.WORKER.rule}")
+    return name
+
+
+def servers_of(value: Any) -> tuple[Server, ...]:
+    try:
+        return tuple(parse_servers(",".join(list_of("server", value))))
+    except ValueError as error:
+        raise ConfigError(f"server: {error}") from None
+
+
+def served(name: str, value: Any, rule: NameRule) -> tuple[str, ...]:
+    """Returns the names of queues or namespaces whose runs a worker takes. Raises ConfigError."""
+    items = tuple(dict.fromkeys(list_of(name, value)))
+    if not 1 <= len(items) <= SERVED_MAX:
+        raise ConfigError(f"{name} names {len(items)}; name 1 to {SERVED_MAX}, or leave it out for all")
+    for item in items:
+        if not rule.allows(item):
+            raise ConfigError(f"{name} {item[:80]!r} is not {rule.kind}; use {rule.rule}")
+    return items
+
+
+def of_namespaces(name: str, value: Any) -> list[tuple[str, str]]:
+    """Returns pairs of namespace and text, of a table, whose values may be lists, or of items NAMESPACE=TEXT. An item
+    without a namespace is for all that are not named."""
+    if isinstance(value, Mapping):
+        found = [
+            (str(namespace), text)
+            for namespace, texts in value.items()
+            for text in ((texts or [""]) if isinstance(texts, (list, tuple)) else [texts])
+        ]
+    else:
+        items = value.split(",") if isinstance(value, str) else value
+        if not isinstance(items, (list, tuple)):
+            raise ConfigError(f'{name} must be a table, such as {name} = {{ default = "nobody" }}, not {value!r}')
+        found = []
+        for item in items:
+            for part in str(item).split(","):
+                namespace, equals, text = part.strip().rpartition("=")
+                if part.strip():
+                    found.append((namespace if equals else EVERY, text))
+    for namespace, text in found:
+        if not names.NAMESPACE.allows(namespace):
+            raise ConfigError(f"{name}: {namespace[:80]!r} is no namespace; write NAMESPACE=..., such as default=...")
+        if not isinstance(text, str):
+            raise ConfigError(f"{name}: what is said for {namespace} must be text, not {text!r}")
+    return found

@@ -1,5 +1,5 @@
-"""The commands in the log. Commands that change rows of one subject lie beside them (`cluster`, `queues`, `operations`,
-...). What apply says to them is in `answers`, and what follows a commit in `actions`.
+"""Defines the commands in the log. Commands that change rows of one subject lie beside them (`cluster`, `queues`,
+`operations`, ...). What apply says to them is in `answers`, and what follows a commit in `actions`.
 
 A command is a msgpack array whose first item is its number. The log format only grows: a new command gets a new
 number, fields are added last with a default, nothing is changed or reused. What is no command is refused before it gets
@@ -140,8 +140,8 @@ class EditJob(Command, frozen=True, tag=11):
 
 
 class SetJobState(Command, frozen=True, tag=12):
-    """To SCHEDULED (resume), SUSPENDED (pause) or EXPIRED. A repeat changes nothing, but that a pause replaces the time
-    until which an earlier one was to last."""
+    """Makes a job SCHEDULED (resume), SUSPENDED (pause) or EXPIRED. A repeat changes nothing, but that a pause replaces
+    the time until which an earlier one was to last."""
 
     job_id: int
     state: JobState
@@ -434,7 +434,7 @@ _NESTS = bytes((*range(0x80, 0xA0), *range(0xDC, 0xE0)))  # how lists and maps b
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """In the place of what is no command. It is never encoded."""
+    """Stands in the place of what is no command. It is never encoded."""
 
 
 def encode(command: Command) -> bytes:

@@ -1,4 +1,4 @@
-"""One Raft log entry: a time and batches of commands, each batch with the number its proposer gave it.
+"""Encodes one entry of the Raft log: a time and batches of commands, each batch with the number its proposer gave it.
 
 (origin, seq) makes proposing again harmless: apply skips a batch that was applied before. An origin is one incarnation
 of one proposing process (a random 64-bit number), seq counts 1, 2, 3... within it.

@@ -6,6 +6,7 @@ The API refuses earlier and says it better; here nothing may slip through, becau
 from __future__ import annotations
 
 from raftsched.bounds import (
+    BOOT_ID_MAX,
     CONDITION_MAX,
     CONDITIONS_MAX,
     COUNT_MAX,
@@ -23,6 +24,8 @@ from raftsched.bounds import (
     TIME_MAX_MS,
     TRIGGERS_MAX,
     UPSTREAM_MAX,
+    WEIGHT_MAX,
+    WORKER_HANDLERS_MAX,
 )
 from raftsched.cluster_settings import SETTINGS, Settings
 from raftsched.core.model import (
@@ -50,13 +53,11 @@ GRACE_MAX_MS = HOUR_MS  # of a run that is to end
 RETRY_LEVELS_MAX = 1_000
 SNOOZES_MAX = 1_000  # of one instance: then it fails, so that none goes on for ever unseen
 SNOOZE_MS = (1_000, 30 * DAY_MS)  # least, most
-PROGRESS_TEXT_MAX = 200  # characters
 STATE_MAX = 4 * 1024  # bytes that a run keeps for its next attempts
 RETRY_AFTER_MAX_MS = DAY_MS  # that an answer of HTTP may ask to wait
 KEPT_MAX = 100_000  # instances of one outcome of one job
 RECURRING = (TriggerKind.EVERY, TriggerKind.CRON, TriggerKind.RRULE)
 EXPRESSION_MAX = 4_096  # characters
-ERROR_MAX = 4_096  # characters of an attempt's error
 RESULT_MAX = 64 * 1024  # bytes of an attempt's result
 U64_MAX = 2**64 - 1
 FIRES_MAX = 2**53  # that one gap stands for: more than there are milliseconds up to TIME_MAX_MS
@@ -74,9 +75,6 @@ USER_NEED_MAX = 128  # bytes: a namespace, a colon, a user
 RATE_PERIOD_MS = (1_000, DAY_MS)  # least, most
 USERS_MAX = 100  # jobs that a refusal carries, of those that use something; one more says that there are more
 KEY_SIZE = 24  # bytes of an instance key
-BOOT_ID_MAX = 128  # bytes of what a remote worker calls its boot
-WEIGHT_MAX = 1_000
-HANDLERS_MAX = 1_000  # of one remote worker
 TARGETS_MAX = 10_100  # nodes and workers that one run has a part on: all that there may be
 TRIGGER_ID_MAX = 128  # bytes
 SORT_MAX = 1_000  # instances of one SortReady
@@ -107,8 +105,8 @@ def worker_error(c: OpenWorker, reading: Reading) -> str | None:
     for names in (c.queues, c.namespaces):
         if names is not None and not 1 <= len(names) <= SERVED_MAX:
             return f"a worker is for 1 to {SERVED_MAX} queues and as many namespaces, or for all."
-    if len(c.handlers) > HANDLERS_MAX or len(c.users) > HANDLERS_MAX or len(c.labels) > LABELS_MAX:
-        return f"a worker has at most {HANDLERS_MAX} handlers and {LABELS_MAX} labels."
+    if len(c.handlers) > WORKER_HANDLERS_MAX or len(c.users) > WORKER_HANDLERS_MAX or len(c.labels) > LABELS_MAX:
+        return f"a worker has at most {WORKER_HANDLERS_MAX} handlers and {LABELS_MAX} labels."
     return None if c.allowed is None else rules_error(c.allowed, reading)
 
 

@@ -1,4 +1,4 @@
-"""Rows of the replicated tables: jobs, triggers, instances, attempts. Members, sessions and settings are in
+"""Defines rows of the replicated tables: jobs, triggers, instances, attempts. Members, sessions and settings are in
 `cluster`, other rows beside the commands that change them.
 
 All are msgspec structs encoded as msgpack arrays. The encoding only grows: new fields go last and have a default.
@@ -171,7 +171,7 @@ class After(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Trigger(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
-    """When a job is due. Exactly one kind; fields of other kinds keep their defaults."""
+    """Says when a job is due. It is of exactly one kind; fields of other kinds keep their defaults."""
 
     kind: TriggerKind
     at_ms: int = 0  # AT
@@ -195,7 +195,7 @@ class Trigger(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
 
     @property
     def needs_calendar(self) -> bool:
-        """True when only the schedule room (leader, API) can compute fire times."""
+        """Returns whether only the schedule room (leader, API) can compute fire times."""
         return self.kind in _CALENDAR_KINDS or self.calendar is not None
 
 
@@ -441,7 +441,7 @@ class Attempt(msgspec.Struct, array_like=True, kw_only=True, gc=False):
 
 
 class Progress(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """How far the newest attempt is, by its own word."""
+    """Says how far the newest attempt is, by its own word."""
 
     percent: int | None
     text: str
@@ -552,7 +552,7 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
 
     @property
     def due_at_ms(self) -> int:
-        """When it could have been fired at the earliest: what comes after that is lateness."""
+        """Returns when it could have been fired at the earliest: what comes after that is lateness."""
         return self.nominal_at_ms + self.jitter_ms + self.overdue_ms
 
     @property

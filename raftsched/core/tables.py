@@ -98,7 +98,7 @@ class View(ReadView, Protocol):
     def put(self, table: Table, key: bytes, value: bytes) -> None: ...
 
     def delete(self, table: Table, key: bytes) -> bool:
-        """True when the row existed."""
+        """Deletes the row of a key, and returns whether there was one."""
 
 
 _U64 = struct.Struct(">Q")

@@ -1,4 +1,4 @@
-"""Every transition of jobs and instances, in one table each. What is not listed is refused.
+"""Lists every transition of jobs and instances, in one table each. What is not listed is refused.
 
 A transition to the same state is a repeat: it changes nothing and is no error.
 """

@@ -1,4 +1,4 @@
-"""The pieces of one crontab line: an environment setting, a schedule, the `%` rule.
+"""Splits one line of a crontab: an environment setting, a schedule, the `%` rule.
 
 Where crontab(5) is vague these follow what cron does (Vixie cron and its descendants). Pure functions on text.
 """

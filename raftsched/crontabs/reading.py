@@ -1,4 +1,4 @@
-"""Crontabs, user and system style, to jobs.
+"""Reads crontabs, user and system style, into jobs.
 
 Reads what people keep, not what the manual promises: CRLF, a byte order mark, a missing last newline, prose between the
 lines. Every line that is neither blank nor a comment ends up in exactly one of three places: a setting that holds for

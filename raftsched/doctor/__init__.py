@@ -1,4 +1,4 @@
-"""The checks of `raftsched doctor`: facts in, findings out. Nothing here asks, reads or waits.
+"""Makes findings of facts: the checks of `raftsched doctor`. Nothing here asks, reads or waits.
 
 `cluster.py` judges what a node knows and what the nodes tell (`GET /v1/cluster/doctor`). `checks.py` lists all checks,
 those of one machine too (cli/doctor), with why each matters and where the documents say more.

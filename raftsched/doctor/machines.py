@@ -1,4 +1,4 @@
-"""The checks of the machines that nodes run on, as the nodes tell of them."""
+"""Checks the machines that nodes run on, by what the nodes report of them."""
 
 from __future__ import annotations
 

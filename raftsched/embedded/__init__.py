@@ -1,4 +1,4 @@
-"""A node as a library: raftsched.Node, inside anybody's asyncio program.
+"""Makes a node a library: raftsched.Node, inside anybody's asyncio program.
 
 What is added to the composition root (raftsched/node/node.py): start and stop in one piece whatever is cancelled
 meanwhile, a client that reaches the node's own API without a socket, and handlers given by decorator. Nothing that

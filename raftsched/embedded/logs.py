@@ -1,4 +1,4 @@
-"""The log of a node's own process on stderr: lines for people, or a JSON object each for programs."""
+"""Writes the log of a node's own process on stderr: lines for people, or a JSON object each for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections within a process: two ends that hand bytes to each other, without a socket between them.
+"""Connects two ends within a process: they hand bytes to each other, without a socket between them.
 
 What is written to one end reaches the other's protocol in a later turn of the event loop, in order, as asyncio's
 transports do it (flow control too), so that both sides are the same code that speaks over sockets.

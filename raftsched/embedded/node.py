@@ -1,4 +1,4 @@
-"""raftsched.Node: a member of a cluster that lives in an asyncio program."""
+"""Runs a member of a cluster in an asyncio program: raftsched.Node."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from raftsched.config.addresses import parse_peers
 from raftsched.config.node import SETTINGS, NodeConfig, build
 from raftsched.embedded.functions import Functions, import_path
+from raftsched.embedded.stopping import to_its_end
 from raftsched.errors import Exit, RaftschedError, StartupError
 from raftsched.system import background
 
@@ -76,8 +77,9 @@ class Node:
 
     @classmethod
     def of(cls, config: NodeConfig, *, own_process: bool = False) -> Node:
-        """With settings that were read and checked already. `own_process`: the process is there for this node alone,
-        which may then put it into a control group; handlers are looked for where the settings say, and nowhere else."""
+        """Makes a node with settings that were read and checked already. `own_process`: the process is there for this
+        node alone, which may then put it into a control group; handlers are looked for where the settings say, and
+        nowhere else."""
         node = cls.__new__(cls)
         node._begin(config, own_process)
         return node
@@ -180,7 +182,7 @@ class Node:
             return
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._shut(self._member), name=f"stop of {self.id}")
-        await _to_its_end(self._stopping)
+        await to_its_end(self._stopping)
 
     async def read_files_again(self) -> int:
         """Reads certificates, keys and other files again, as the node does by itself when they change, and says in the
@@ -253,15 +255,16 @@ class Node:
 
     @property
     def standing(self) -> str:
-        """How the node stands, in a line: its part in the cluster, or what it waits for."""
+        """Returns a line on how the node stands: its part in the cluster, or what it waits for."""
         status = self._of_running().status()
         if not status.formed or status.leader is None:
             return f"waits: {status.waits_for or 'There is no leader.'}"
         return f"{'leads' if status.leader == self.id else f'follows {status.leader}'}, term {status.term}"
 
     async def ready(self, timeout: float | None = READY_S) -> None:
-        """Until jobs can be created here: the cluster is formed and has a leader. `timeout` in seconds (None: waits as
-        long as it takes); TimeoutError says what the node waits for. NodeFailed when it stops by itself meanwhile."""
+        """Waits until jobs can be created here: the cluster is formed and has a leader. `timeout` in seconds (None:
+        waits as long as it takes); TimeoutError says what the node waits for. NodeFailed when it stops by itself
+        meanwhile."""
         waits_for = "The node is starting."
         try:
             async with asyncio.timeout(timeout):
@@ -338,16 +341,3 @@ async def _close(client: AsyncClient) -> None:
             await client.close()
     except TimeoutError:
         await client.transport.close()
-
-
-async def _to_its_end(task: asyncio.Task[None]) -> None:
-    """Waits for the end of it, and only then lets a cancellation of the waiter take effect."""
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    task.result()

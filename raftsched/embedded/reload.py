@@ -23,9 +23,9 @@ _early = threading.Event()  # SIGHUP came before anybody was there to take it
 
 
 class Source(NamedTuple):
-    """Where a configuration is from. `read` returns its settings as all places say them now, and raises ConfigError;
-    `build` checks them, and does so, too. `settings`: as they were read at the start. `name`: of the file among these
-    places; None: there is none."""
+    """Names where a configuration is from. `read` returns its settings as all places say them now, and raises
+    ConfigError; `build` checks them, and does so, too. `settings`: as they were read at the start. `name`: of the file
+    among these places; None: there is none."""
 
     read: Callable[[], Settings]
     build: Callable[[Settings], Any]

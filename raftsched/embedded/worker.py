@@ -1,4 +1,4 @@
-"""raftsched.Worker: a remote worker that lives in an asyncio program."""
+"""Runs a remote worker in an asyncio program: raftsched.Worker."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from raftsched.client.servers import parse_servers
 from raftsched.client.trust import Trust
 from raftsched.config.worker import SETTINGS, build_worker
 from raftsched.embedded.functions import Functions, import_path
+from raftsched.embedded.stopping import to_its_end
 
 if TYPE_CHECKING:
     from raftsched.remote.process import RemoteWorker
@@ -108,16 +109,7 @@ class Worker:
             return
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._shut(self._remote), name=f"stop of {self.name}")
-        stopping = self._stopping
-        cancelled: asyncio.CancelledError | None = None
-        while not stopping.done():
-            try:
-                await asyncio.wait([stopping])
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is not None:
-            raise cancelled
-        stopping.result()
+        await to_its_end(self._stopping)
 
     async def _shut(self, remote: RemoteWorker) -> None:
         try:

@@ -1,1 +1,1 @@
-"""Files of other schedulers and calendars, read into jobs and days."""
+"""Reads files of other schedulers and calendars into jobs and days."""

@@ -1,4 +1,4 @@
-"""Job files: JSON, JSON lines or YAML, one job or many.
+"""Reads job files: JSON, JSON lines or YAML, one job or many.
 
 YAML is read by the rules of version 1.2, where `on`, `yes` and `12:30` are text: by those of 1.1 the field `on` of
 `retry` would be lost. Times stay text, keys that are given twice are refused.

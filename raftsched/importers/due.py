@@ -1,5 +1,5 @@
-"""When the jobs of a reading are due: each is refused for what a node refuses a trigger for, so that a dry run says the
-same as the import, and noted where its times may surprise."""
+"""Computes when the jobs of a reading are due. A job is refused for what a node refuses a trigger for, so that a dry
+run says the same as the import, and noted where its times may surprise."""
 
 from __future__ import annotations
 

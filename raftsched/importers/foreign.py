@@ -1,4 +1,4 @@
-"""Shared by the importers of other schedulers: the result of reading a file, and schedules as programs in Go write
+"""Holds what importers of other schedulers share: the result of reading a file, and schedules as Go programs write
 them.
 
 No field of a job is dropped silently: it is carried over, or named in a note, or the reason of a refusal. A job that

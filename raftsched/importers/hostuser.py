@@ -1,4 +1,4 @@
-"""The accounts of this machine."""
+"""Reads the accounts of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of an import that hold for all of its files."""
+"""Holds the options of an import that count for all of its files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Events of an iCalendar file (RFC 5545) -> the days of a calendar, and the times that it excludes once. Nothing
-raises: what does not map is a refusal with its line.
+"""Reads the events of an iCalendar file (RFC 5545) into the days of a calendar, and the times that it excludes once.
+Nothing raises: what does not map is a refusal with its line.
 
 An event of one day is a date, of more a range, one that comes each year on its date a yearly day, one that comes each
 week a weekday. Another rule is written out, date by date, up to the last year that calendars know. An event with times
@@ -161,7 +161,7 @@ def _lines(text: str, found: Days) -> Iterator[_Line]:
 
 
 def _split(raw: str) -> tuple[str, str, str]:
-    """At the first colon outside quotes."""
+    """Splits a line at the first colon outside quotes."""
     quoted = False
     for at, char in enumerate(raw):
         if char == '"':

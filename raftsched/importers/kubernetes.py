@@ -1,4 +1,4 @@
-"""CronJobs of Kubernetes (batch/v1), as in manifests or from `kubectl get cronjobs -o yaml`, to jobs.
+"""Makes jobs of CronJobs of Kubernetes (batch/v1), as in manifests or from `kubectl get cronjobs -o yaml`.
 
 A CronJob starts containers; a job here starts a process on a node. What the container brings along (its image, volumes,
 secrets) has to be on the nodes, so it is named in notes, and a job that would not run without it comes in suspended.
@@ -178,7 +178,7 @@ def _object(parent: Mapping[str, Any], key: str, at: str = "") -> dict[str, Any]
 
 
 def _but(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what Kubernetes itself fills in."""
+    """Returns an object without what Kubernetes itself fills in."""
     return {k: v for k, v in given.items() if k not in defaults or v != defaults[k]}
 
 

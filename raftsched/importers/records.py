@@ -1,4 +1,4 @@
-"""Exports of other schedulers' tables and APIs: CSV, JSON or YAML, as objects."""
+"""Reads exports of other schedulers' tables and APIs (CSV, JSON or YAML) as objects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_records(data: bytes, source: str, reading: Reading) -> list[Document]:
 
 
 def looks_like_csv(data: bytes) -> bool:
-    """Whether the first line is one of column names."""
+    """Returns whether the first line is one of column names."""
     first = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0].strip()
     words = [word.strip(b'"` ') for word in first.replace(b";", b",").replace(b"\t", b",").split(b",")]
     return len(words) > 2 and all(word.replace(b"_", b"").isalnum() for word in words)

@@ -1,4 +1,4 @@
-"""Files, directories and standard input, as the command line names them -> sources, each of one kind."""
+"""Finds sources, each of one kind, in the files, directories and standard input that the command line names."""
 
 from __future__ import annotations
 

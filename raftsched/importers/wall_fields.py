@@ -1,4 +1,4 @@
-"""Times that match in each of their fields, as a trigger: what systemd and Celery mean by a schedule.
+"""Makes a trigger of times that match in each of their fields, as schedules of systemd and Celery do.
 
 There a day has to match the day of the month and the weekday. Cron takes either of the two when both are restricted, so
 such times become a recurrence rule (RFC 5545), which means both.

@@ -1,4 +1,4 @@
-"""Jobs of XXL-JOB: the JSON of its admin (`/jobinfo/pageList`), or its table xxl_job_info as JSON or CSV."""
+"""Reads jobs of XXL-JOB: the JSON of its admin (`/jobinfo/pageList`), or its table xxl_job_info as JSON or CSV."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _name(given: Mapping[str, Any], number: str) -> str:
 
 
 def _parents(rows: list[dict[str, Any]], prefix: str) -> dict[str, list[str]]:
-    """By the number of a job: the names of those that start it when they have succeeded."""
+    """Returns, by the number of a job, the names of those that start it when they have succeeded."""
     found: dict[str, list[str]] = {}
     for given in rows:
         number = _text(given, "id")

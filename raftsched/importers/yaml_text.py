@@ -1,4 +1,5 @@
-"""YAML in and out, by the core schema of YAML 1.2 (section 10.3.2): null, true, false, numbers, and otherwise text."""
+"""Reads and writes YAML by the core schema of YAML 1.2 (section 10.3.2): null, true, false, numbers, and otherwise
+text."""
 
 from __future__ import annotations
 
@@ -119,8 +120,8 @@ def _hint(text: str, mark: Any) -> str:
 
 
 def _check_depth(text: str, depth_max: int) -> None:
-    """On the events, before nodes are made of them: the fast loader does that by recursion in C, which ends the process
-    when it goes too deep."""
+    """Checks the depth on the events, before nodes are made of them: the fast loader does that by recursion in C, which
+    ends the process when it goes too deep."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

@@ -1,4 +1,4 @@
-"""The leader's duties: to fire, to assign, to end leases, to prune.
+"""Does the leader's duties: to fire, to assign, to end leases, to prune.
 
 One loop (`leader`) drives the state of one leadership (`state`): a cache of the replicated tables that is built when
 the leadership's opening entry is applied and dropped at step-down. Each duty is a module with `tick(now_ms)`, which

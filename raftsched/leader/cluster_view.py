@@ -1,4 +1,4 @@
-"""The cluster's settings, members and pause, as last applied on the leader."""
+"""Holds the cluster's settings, members and pause, as last applied on the leader."""
 
 from __future__ import annotations
 

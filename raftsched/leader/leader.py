@@ -137,7 +137,7 @@ class Leader:
         self._poke.set()
 
     def on_applied(self, results: Sequence[EntryResult]) -> None:
-        """After each committed turn. A leader that could not take up all of it must not lead on with the rest."""
+        """Follows each committed turn. A leader that could not take up all of it must not lead on with the rest."""
         try:
             self._take_up(results)
         except MemoryError:

@@ -64,7 +64,7 @@ class Proposals:
             self._host.poke()
 
     async def _propose(self, batch: list[Command]) -> None:
-        """In pieces that fit into an entry of the log: a fire that catches up carries many times."""
+        """Proposes pieces that fit into an entry of the log: a fire that catches up carries many times."""
         batch, raw = self._encoded(batch)
         start = size = 0
         for i, command in enumerate(raw):

@@ -1,4 +1,4 @@
-"""The leader's in-memory state of one leadership, and the duties that work on it."""
+"""Holds the state of one leadership in memory, and the duties that work on it."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class LeaderState:
 
     @property
     def short_of_disk(self) -> bool:
-        """Whether the cluster takes no more writes from clients."""
+        """Returns whether the cluster takes no more writes from clients."""
         return self.vitals.short_of_disk(self.cluster.voters, self.cluster.leader)
 
     def heard(self, node: str, beat: Heartbeat, boot_ms: int) -> None:

@@ -1,4 +1,5 @@
-"""A node of a cluster: the parts that it consists of, the order in which they start and stop, and their errors."""
+"""Makes a node of a cluster: the parts that it consists of, the order in which they start and stop, and their
+errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words for the failure that ended a node."""
+"""Finds words for the failure that ended a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the event loop is held: what the node itself knows of its longest stretch of work.
+"""Measures how long the event loop is held: what the node itself knows of its longest stretch of work.
 
 Heartbeats, leases and all answers wait while one callback computes. A timer is due every 25 ms; when it comes late,
 nothing else had its turn meanwhile. The stretch is the processor time of the loop's thread since the timer's last

@@ -1,4 +1,4 @@
-"""Metrics of a node's part in consensus, and of its disk: counted by the raft room, put into words on request."""
+"""Renders metrics of a node's part in consensus, and of its disk, which the raft room counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The composition root: the parts of a node, and the order in which they start and stop.
+"""Composes a node of its parts, and starts and stops them in their order.
 
 Start: store, HTTP, raft, leader, supervisor, worker. So a node votes while it waits for processes of an earlier run to
 end; it only runs nothing until then. Stop: the opposite of the order in which `start` makes them. An exception that

@@ -1,5 +1,5 @@
-"""A node's part in second copies of output: the store of what others send, and the sender of its own, to other nodes or
-to an object store."""
+"""Does a node's part in second copies of output: the store of what others send, and the sender of its own, to other
+nodes or to an object store."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class StoredCopies:
 
     @property
     def failing(self) -> bool:
-        """True while this node cannot do at the store all that it has to."""
+        """Returns whether there is something that this node has to do at the store and cannot."""
         return self.storer.failing or self._pruner.failing
 
     @property

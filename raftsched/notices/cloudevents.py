@@ -12,6 +12,7 @@ from raftsched.core.model import InstanceState
 from raftsched.core.rules.executors import node_name, worker_name
 from raftsched.core.subjects.notices import ENDS, OF_CLUSTER, Event, Notice
 from raftsched.quantities import format_duration
+from raftsched.surface.plain.output import GET as OUTPUT
 
 MEDIA_TYPE = "application/cloudevents+json"
 TEST = "io.raftsched.webhook.test"
@@ -80,7 +81,7 @@ def _of_job(notice: Notice, job_id: int) -> dict[str, Any]:
 def _of_instance(notice: Notice) -> dict[str, Any]:
     name = instance_text(notice.instance)
     nominal_at_ms, job_id, _ = split_instance(notice.instance)
-    output = f"/v1/instances/{name}/output?attempt={notice.attempt}" if notice.has_output else None
+    output = f"{OUTPUT.format(id=name)}?attempt={notice.attempt}" if notice.has_output else None
     return {
         **_of_job(notice, job_id),
         "instance": name,

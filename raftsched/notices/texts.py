@@ -1,4 +1,4 @@
-"""A notification in plain sentences, for people: what happened, to what, where, and an address to look at."""
+"""Writes a notification in plain sentences, for people: what happened, to what, where, and an address to look at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of a store, the rule for keys, and the errors."""
+"""Defines the interface of a store, the rule for keys, and the errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whether somebody still waits for a call that blocks in a thread of its own: what it reads ends once nobody does."""
+"""Knows whether somebody still waits for a call that blocks in a thread of its own: what it reads ends once nobody
+does."""
 
 from __future__ import annotations
 

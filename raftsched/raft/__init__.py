@@ -1,4 +1,4 @@
-"""Consensus: the only room that imports pysyncobj.
+"""Does consensus: the only room that imports pysyncobj.
 
 `Raft` (facade.py) takes encoded commands on any node, has a majority write them to their disks in one order, and
 returns what applying them on this node answered. Nothing that depends on a write batch of the store leaves the node

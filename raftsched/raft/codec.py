@@ -1,4 +1,4 @@
-"""The messages between nodes: fixed msgpack schemas in length-prefixed, checksummed frames. No pickle.
+"""Encodes the messages between nodes: fixed msgpack schemas in length-prefixed, checksummed frames. No pickle.
 
 A frame is length (4 bytes, of the payload), CRC-32 of the payload (4), payload. Anything that does not decode closes
 the connection. Message numbers are never reused; fields are added last with a default.
@@ -29,7 +29,7 @@ _HEAD = struct.Struct(">II")
 
 
 class Malformed(Exception):
-    """Not a frame of this protocol; the connection is closed."""
+    """Raised for what is not a frame of this protocol; the connection is closed."""
 
 
 class Greeting(msgspec.Struct, array_like=True, frozen=True, tag=6):
@@ -158,7 +158,7 @@ class Propose(msgspec.Struct, array_like=True, frozen=True, tag=20):
 
 
 class ProposeRefused(msgspec.Struct, array_like=True, frozen=True, tag=21):
-    """Not taken (not the leader of that term, or too much waits): send again."""
+    """Answers that it was not taken (not the leader of that term, or too much waits): send again."""
 
     term: Count
 
@@ -179,7 +179,8 @@ class Message(msgspec.Struct, array_like=True, frozen=True, tag=22):
 
 
 class ChangeMembers(msgspec.Struct, array_like=True, frozen=True, tag=40):
-    """To the leader: add, remove or replace `node`. Asked until it is answered; doing it twice changes nothing."""
+    """Asks the leader to add, remove or replace `node`. It is sent until it is answered; doing it twice changes
+    nothing."""
 
     request: Annotated[int, msgspec.Meta(ge=0)]
     change: str
@@ -188,7 +189,7 @@ class ChangeMembers(msgspec.Struct, array_like=True, frozen=True, tag=40):
 
 
 class TransferLeadership(msgspec.Struct, array_like=True, frozen=True, tag=41):
-    """To the leader: hand over to `to` (empty: to whoever is best, but once only: see `term`)."""
+    """Asks the leader to hand over to `to` (empty: to whoever is best, but once only: see `term`)."""
 
     request: Annotated[int, msgspec.Meta(ge=0)]
     to: str

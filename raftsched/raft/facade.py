@@ -1,4 +1,4 @@
-"""The interface of the raft room: the replica with an event loop, a writer thread and TCP around it."""
+"""Opens the raft room to others: the replica with an event loop, a writer thread and TCP around it."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ class Raft:
 
     @property
     def leading(self) -> bool:
-        """True for a leader that has applied the opening entry of its leadership."""
+        """Returns whether this node leads, and has applied the opening entry of its leadership."""
         return self._replica.leading and self.is_leader
 
     @property

@@ -1,4 +1,4 @@
-"""Limits and times of the raft room. Everything that can grow has a limit here."""
+"""Sets limits and times of the raft room. Everything that can grow has a limit here."""
 
 from __future__ import annotations
 

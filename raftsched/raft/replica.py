@@ -348,12 +348,11 @@ class Replica:
         self._safely(self._pump, wake=False)
 
     def _pump(self) -> None:
-        """Runs the steps in an order that each of them needs. A leadership that was lost drops its queue before
-        anything is sent in its name. What was proposed here is in the queue before the entry is formed, the entry
-        before it is sent. Followers write while this node does: an entry counts for no majority here before
-        `write_done`. A handover waits until the next leader was sent everything. The write comes behind all that puts
-        something into the journal, so that one flush does for it. To apply takes longest, and is done while the disk
-        writes."""
+        """Runs the steps in an order that each of them needs. A leadership that was lost drops its queue before any of
+        it is sent in its name. What was proposed is in the queue before the entry is formed, and that before it is
+        sent. Followers write while this node does: an entry counts for no majority here before `write_done`. A handover
+        waits until the next leader was sent everything. The write comes behind all that puts something into the
+        journal, so that one flush does for it. To apply takes longest, and is done while the disk writes."""
         self._follow_role()
         if self.peer_set.take_news():
             self._introduce_again()
@@ -361,8 +360,7 @@ class Replica:
         engine = self.engine
         if engine.is_leader:
             gathers = not self.changes.handing_over
-            # One entry per write batch: meanwhile proposals are gathered, and the more there is to do the longer a
-            # batch takes to write.
+            # One entry per write batch: it gathers the more the longer the batch before it takes to write.
             if gathers and self.queue and not self.driver.busy:
                 engine.append(encode_entry(self.timestamps.now_ms(), self.queue.take(engine.entry_bytes)))
             engine.replicate(more_soon=gathers and bool(self.queue))

@@ -1,4 +1,4 @@
-"""Status of the members, as the raft room reports it."""
+"""Reports the status of the members."""
 
 from __future__ import annotations
 

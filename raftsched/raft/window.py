@@ -1,4 +1,4 @@
-"""Flow control of one connection: enough in flight to use it, little enough that heartbeats, which wait behind it,
+"""Controls the flow of one connection: enough in flight to use it, little enough that heartbeats, which wait behind it,
 arrive in time.
 
 Measured round trips decide: as long as one takes no longer than the best one and two heartbeats more, the window is

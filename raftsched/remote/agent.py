@@ -15,32 +15,33 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from raftsched.bounds import POLL_MAX_MS
 from raftsched.core.commands import SelfReport
 from raftsched.core.model import Outcome, OutputRef
 from raftsched.core.rules.allowed import Allowed
-from raftsched.core.subjects.leasing import KILL_BEFORE_MS, POLL_MAX_MS
+from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.errors import RaftschedError
 from raftsched.remote import log_texts
 from raftsched.remote.closing import close_session, end_of
 from raftsched.remote.outbox import Outbox
-from raftsched.remote.protocol import (
+from raftsched.remote.server_port import NoAnswer, Outputs, Refused, Server, SessionOver
+from raftsched.remote.server_rotation import Turns
+from raftsched.remote.tasks import WORKER_STOPPED, ended_report, self_report_of, spec_of
+from raftsched.surface.worker_sessions import (
     REPORTS_MAX,
     RUNS_MAX,
     CloseIn,
-    OpenIn,
-    OpenOut,
     OutputPlace,
+    PollAnswer,
     PollIn,
-    PollOut,
     Printed,
     RefusedReport,
     Report,
     Run,
+    WorkerSessionIn,
+    WorkerSessionOut,
 )
-from raftsched.remote.protocol import Outcome as ReportedOutcome
-from raftsched.remote.server_port import NoAnswer, Outputs, Refused, Server, SessionOver
-from raftsched.remote.server_rotation import Turns
-from raftsched.remote.tasks import WORKER_STOPPED, ended_report, self_report_of, spec_of
+from raftsched.surface.worker_sessions import Outcome as ReportedOutcome
 from raftsched.system import background
 from raftsched.system.clock import Clock
 from raftsched.worker.ports import Runs
@@ -73,7 +74,7 @@ class Agent:
         self,
         *,
         servers: Sequence[Server],
-        opening: OpenIn,
+        opening: WorkerSessionIn,
         runner: Runs,
         outputs: Outputs,
         clock: Clock,
@@ -285,7 +286,7 @@ class Agent:
         self._turns.answered(server)
         self._adopt(out, sent)
 
-    def _adopt(self, out: OpenOut, sent: int) -> None:
+    def _adopt(self, out: WorkerSessionOut, sent: int) -> None:
         now = self._clock.boot_ms()
         number = int(out.session.partition("-")[0])
         self._session, self._poll_ms = out.session, min(out.poll_ms, POLL_MAX_MS)
@@ -435,7 +436,7 @@ class Agent:
         log.warning("%s: %s", self.name, log_texts.goes_on(self._unrenewed, self._turns.first.name, left_ms))
         return min(why.after_s or REFUSED_S, REFUSED_S) * (0.75 + 0.25 * self._rng.random())
 
-    def _taken(self, number: int, sent: int, request: PollIn, out: PollOut) -> float:
+    def _taken(self, number: int, sent: int, request: PollIn, out: PollAnswer) -> float:
         now = self._clock.boot_ms()
         if self._lease.over(now):
             self._run_out()

@@ -1,4 +1,4 @@
-"""The last word of a worker about its session."""
+"""Closes a session as the last word of its worker."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from raftsched.remote.protocol import CloseIn
 from raftsched.remote.server_port import NoAnswer, Refused, SessionOver
 from raftsched.remote.server_rotation import Turns
+from raftsched.surface.worker_sessions import CloseIn
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Pieces of both streams in one body: a row of frames, as they lie in a spool file.
+"""Packs pieces of both streams into one body: a row of frames, as they lie in a spool file.
 
 A frame is its stream (one byte: 1 stdout, 2 stderr), its length (4 bytes, little endian) and so many bytes. Stream 3
 says in 8 bytes (little endian) how many bytes are left out at this place; they count for offsets as if they were there.
@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from raftsched.output.format.spool import HEAD, NOTE, STDERR, STDOUT, pack
 
-FRAMES = "application/vnd.raftsched.frames"
 LEFT_OUT_MAX = 2**53
 _COUNT = struct.Struct("<Q")
 _STREAMS = (STDOUT, STDERR)
@@ -27,7 +26,7 @@ class Piece(NamedTuple):
 
     @property
     def printed(self) -> int:
-        """How far it moves the offset."""
+        """Returns how far it moves the offset."""
         return len(self.data) + self.left_out
 
 

@@ -40,12 +40,13 @@ from raftsched.raft.proposals.barrier import Barriers
 from raftsched.remote.grants import Grants, Request
 from raftsched.remote.held import RATE_BURST, Held, Poll
 from raftsched.remote.open_polls import OpenPolls
-from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, RefusedReport, Report
 from raftsched.remote.reports import STALE, Commands, NoOutputs, ReportedOutputs, batches
 from raftsched.remote.rules import allowed_of
 from raftsched.remote.runs import asked_to_end, given_runs
 from raftsched.remote.session_secrets import make_secret, nonce_of, parse, session_of, speaks_for
 from raftsched.security.sealing import Sealer
+from raftsched.surface import worker_sessions
+from raftsched.surface.worker_sessions import CloseIn, PollAnswer, PollIn, RefusedReport, Report, WorkerSessionIn
 from raftsched.system.clock import Clock
 from raftsched.worker.ports import Applied, Raft
 
@@ -136,13 +137,13 @@ class Gateway:
 
     async def open(
         self,
-        worker: OpenIn,
+        worker: WorkerSessionIn,
         *,
         queues: Sequence[str] | None = None,
         namespaces: Sequence[str] | None = None,
         signed: Signed = _as_they_are,
         whose: str = "",
-    ) -> OpenOut:
+    ) -> worker_sessions.WorkerSessionOut:
         """Opens a session for the runs of these queues and namespaces. `signed`: adds to commands who asks for them.
         `whose`: the token's owner, who alone speaks for it. Raises NameTaken, NoLeader, UnknownOutcome, and
         RaftschedError: too-many, invalid-parameter, stopping."""
@@ -187,12 +188,12 @@ class Gateway:
             ttl_ms = decode_meta(view.get(Table.META, META_KEY)).settings.worker_ttl_ms
         return max(1, ttl_ms // 4_000)
 
-    def _opened(self, name: str, number: int, secret: str) -> OpenOut:
+    def _opened(self, name: str, number: int, secret: str) -> worker_sessions.WorkerSessionOut:
         with self._read() as view:
             row = SESSIONS.get(view, number)
         if row is None or not row.open:
             raise RaftschedError("session-over", "The session was replaced as soon as it was opened.")
-        return OpenOut(
+        return worker_sessions.WorkerSessionOut(
             session=f"{number}-{secret}",
             name=name,
             lease_ms=row.ttl_ms,
@@ -300,7 +301,7 @@ class Gateway:
         gone: Callable[[], bool] = lambda: False,
         ended: Callable[[], bool] = lambda: False,
         whose: str = "",
-    ) -> PollOut:
+    ) -> PollAnswer:
         """Answers a poll that came at this time of the boot clock. `refused`: reports of it that could not be read.
         `check`: raises when the caller may not speak for the session. `gone`: whether nobody waits for the answer any
         more. `ended`: whether the caller sends nothing more, as one does that has gone, or that only waits for the
@@ -350,7 +351,7 @@ class Gateway:
 
     async def _answer(
         self, held: Held, poll: Poll, lease: Request, until: float, refused: list[RefusedReport], *, at_once: bool
-    ) -> PollOut:
+    ) -> PollAnswer:
         while True:
             poll.event.clear()
             if held.over:
@@ -377,10 +378,10 @@ class Gateway:
             await self._wait_for_grant(held, poll, lease)
         if lease.lease_ms:
             held.granted_at_ms = self._clock.boot_ms()
-        return PollOut(lease_ms=lease.lease_ms, runs=runs, kill=kill, refused=refused)
+        return PollAnswer(lease_ms=lease.lease_ms, runs=runs, kill=kill, refused=refused)
 
     async def _wait(self, poll: Poll, seconds: float) -> None:
-        """Until there may be something for it."""
+        """Waits until there may be something for it."""
         loop = asyncio.get_running_loop()
         timer = loop.call_later(seconds, poll.event.set)
         self._waiting += 1
@@ -393,8 +394,8 @@ class Gateway:
             timer.cancel()
 
     async def _wait_for_grant(self, held: Held, poll: Poll, lease: Request) -> None:
-        """Until the leader has answered, or for a moment: where all polls are in a hurry, none of them would renew the
-        lease."""
+        """Waits until the leader has answered, or a moment: where all polls are in a hurry, none of them would renew
+        the lease."""
         self._grants.hurry(lease)
         loop = asyncio.get_running_loop()
         until = loop.time() + GRANT_S
@@ -477,7 +478,8 @@ class Gateway:
             self._read_again()
 
     def _read_again(self) -> None:
-        """After the state came by another way than entry by entry (a snapshot), or a session is another token's."""
+        """Reads the sessions again: the state came by another way than entry by entry (a snapshot), or a session is
+        another token's."""
         with self._read() as view:
             for number, held in list(self._held.items()):
                 row = SESSIONS.get(view, number)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from raftsched.core.subjects.cluster import Session
 from raftsched.core.subjects.leasing import longest_poll_ms
-from raftsched.remote.protocol import PollIn
+from raftsched.surface.worker_sessions import PollIn
 
 RATE_BURST = 1_000  # polls of one session that may come at once
 
@@ -25,7 +25,7 @@ class Held:
 
     @property
     def poll_ms(self) -> int:
-        """How long a poll waits at most."""
+        """Returns how long a poll waits at most."""
         return longest_poll_ms(self.row.ttl_ms)
 
     @property

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from raftsched.core.limits import ERROR_MAX
-from raftsched.remote.protocol import REPORTS_MAX, Outcome, Report
+from raftsched.bounds import ERROR_MAX
+from raftsched.surface.worker_sessions import REPORTS_MAX, Outcome, Report
 
 _REFUSED = "Its report was refused: "
 BATCH_BYTES = 256 * 1024  # of JSON in one poll, and one report more
@@ -36,7 +36,7 @@ class Outbox:
         self._most = REPORTS_MAX
 
     def __contains__(self, token: int) -> bool:
-        """True when the end of the run is among them."""
+        """Returns whether the end of the run is among them."""
         return self.outcome(token) is not None
 
     def outcome(self, token: int) -> Outcome | None:
@@ -50,7 +50,7 @@ class Outbox:
 
     @property
     def waits(self) -> bool:
-        """Whether there is something that is not on its way."""
+        """Returns whether there is something that is not on its way."""
         return len(self._under_way) < len(self._pending)
 
     def add(self, report: Report) -> None:

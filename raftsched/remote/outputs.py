@@ -29,12 +29,11 @@ from raftsched.output.keeping.owner_record import OutputOwner, owner_of_run
 from raftsched.output.keeping.store import OutputStore, Record
 from raftsched.output.keeping.together import append_each
 from raftsched.remote.frames import Piece
-from raftsched.remote.protocol import OUTPUT_INLINE_MAX, OutputPlace, Printed, UploadOut
 from raftsched.remote.session_secrets import session_of
+from raftsched.surface.worker_sessions import OUTPUT_INLINE_MAX, OutputPlace, Printed, UploadOut
 from raftsched.system import background
 from raftsched.system.clock import Clock
 
-PIECE_MAX = 1024 * 1024  # bytes of one request
 HELD_MAX = 256 * 1024 * 1024  # bytes of the last parts of outputs that are in memory, all together
 PUTS_MAX = 32  # pieces of one session at one time
 LIVE_MIN = 16  # outputs at one time, however large one may be
@@ -337,7 +336,7 @@ class Outputs:
         self.note_elsewhere(token, peer)
 
     def note_elsewhere(self, token: int, node: str) -> None:
-        """That node has a copy of it, or had."""
+        """Notes that the node has a copy of it, or had."""
         self._elsewhere[token] = node
         self._elsewhere.move_to_end(token)
         while len(self._elsewhere) > KNOWN_MAX:
@@ -348,7 +347,7 @@ class Outputs:
         return self._elsewhere.get(token)
 
     async def _look(self) -> None:
-        """While there are copies: what waits to be written is, and those are dropped whose runs are over."""
+        """Writes what waits, and drops the copies of runs that are over, as long as there are copies."""
         loop = asyncio.get_running_loop()
         checked = loop.time()
         try:

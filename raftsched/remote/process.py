@@ -1,4 +1,4 @@
-"""The composition root of a remote worker: the parts of a node that run jobs, without Raft and without a store.
+"""Composes a remote worker of the parts of a node that run jobs, without Raft and without a store.
 
 Stop is the opposite of the order in which `start` makes them."""
 
@@ -24,12 +24,12 @@ from raftsched.errors import Exit, StartupError
 from raftsched.output.keeping.store import OutputStore
 from raftsched.remote.agent import Agent
 from raftsched.remote.closing import end_of
-from raftsched.remote.protocol import OpenIn, WorkerRules
 from raftsched.remote.servers import HttpServer, http_servers
 from raftsched.remote.uploads import Uploads
 from raftsched.remote.worker_token import LOOK_S
 from raftsched.security.private import UMASK, make_private
 from raftsched.store import make_directory
+from raftsched.surface.worker_sessions import WorkerRules, WorkerSessionIn
 from raftsched.system import background
 from raftsched.system.clock import Clock, SystemClock
 from raftsched.system.whole_file import replace_whole
@@ -136,7 +136,7 @@ class RemoteWorker:
             raise StartupError(f"executors: {why_held}.", Exit.USAGE)
         self._agent = Agent(
             servers=servers,
-            opening=OpenIn(
+            opening=WorkerSessionIn(
                 name=config.name,
                 slots=config.slots,
                 weight=config.weight,

@@ -10,15 +10,16 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from raftsched.bounds import ERROR_MAX
 from raftsched.core.commands import Ended, LoseAttempt, ReportProgress, SelfReport, Started, encode
-from raftsched.core.limits import ERROR_MAX, RESULT_MAX, STATE_MAX
+from raftsched.core.limits import RESULT_MAX, STATE_MAX
 from raftsched.core.model import Outcome, OutputRef, Verdict
 from raftsched.core.rows import META_KEY, decode_meta
 from raftsched.core.rules.results import DROPPED
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError
 from raftsched.output.keeping.owner_record import OutputOwner, owner_of_run
-from raftsched.remote.protocol import OutputPlace, Printed, RefusedReport, Report
+from raftsched.surface.worker_sessions import OutputPlace, Printed, RefusedReport, Report
 from raftsched.system.clock import Clock
 from raftsched.system.nesting import DEPTH_MAX, nests_deeper
 from raftsched.worker.session.reports import with_self_report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from raftsched.core.rules.allowed import Allowed
 from raftsched.hosts import rule_asked_for
-from raftsched.remote.protocol import WorkerRules
+from raftsched.surface.worker_sessions import WorkerRules
 
 
 def allowed_of(rules: WorkerRules) -> Allowed:

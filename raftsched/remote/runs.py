@@ -7,14 +7,14 @@ from functools import partial
 
 import msgspec
 
+from raftsched.bounds import OUTPUT_MAX
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import GRACE_MS, Attempt, Instance, Job
 from raftsched.core.rows import decode_instance, job_of
 from raftsched.core.rules.references import find_secret
 from raftsched.core.tables import ReadView, Table, after, assigned_key, from_u64, u64
-from raftsched.remote.protocol import Run
 from raftsched.security.sealing import Sealer
-from raftsched.worker.processes.wire import OUTPUT_MAX
+from raftsched.surface.worker_sessions import Run
 from raftsched.worker.tasks.tasks import BadJob, names_trace, resolved
 
 ANSWER_BYTES = 4 * 1024 * 1024  # of runs in one answer, and one run more

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Protocol
 
 from raftsched.core.model import OutputRef
-from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputPlace, PollIn, PollOut, Printed, UploadOut
+from raftsched.surface.worker_sessions import (
+    CloseIn,
+    OutputPlace,
+    PollAnswer,
+    PollIn,
+    Printed,
+    UploadOut,
+    WorkerSessionIn,
+    WorkerSessionOut,
+)
 
 
 class NoAnswer(Exception):
@@ -42,9 +51,9 @@ class Server(Protocol):
         """The address, for people."""
         ...
 
-    async def open(self, request: OpenIn) -> OpenOut: ...
+    async def open(self, request: WorkerSessionIn) -> WorkerSessionOut: ...
 
-    async def poll(self, session: str, request: PollIn) -> PollOut: ...
+    async def poll(self, session: str, request: PollIn) -> PollAnswer: ...
 
     async def close(self, session: str, request: CloseIn) -> None: ...
 

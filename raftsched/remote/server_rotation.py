@@ -1,4 +1,4 @@
-"""The node that is asked next, and how long for an answer."""
+"""Chooses the node to ask next and its timeout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE_MAX_MS = 5_000
 
 
 class Turns:
-    """In turn, the one that answered last first."""
+    """Holds the servers in the order in which they are asked, the one that answered last first."""
 
     def __init__(self, servers: Sequence[Server], rng: random.Random) -> None:
         self._order = list(servers)

@@ -15,14 +15,23 @@ from raftsched.client.strangers import is_strange, sender_of
 from raftsched.client.token_file import TokenFile
 from raftsched.client.transport import Answer, Transport
 from raftsched.client.trust import SYSTEM, Trust, check_clear
-from raftsched.client.wire import query_text, retry_after, segment
-from raftsched.remote.frames import FRAMES
-from raftsched.remote.protocol import BindIn, CloseIn, OpenIn, OpenOut, PollIn, PollOut, UploadOut
+from raftsched.client.wire import at, query_text, retry_after
 from raftsched.remote.server_port import NoAnswer, Refused, SessionOver, WrongOffset
-from raftsched.remote.session_secrets import HEADER, is_bound
+from raftsched.remote.session_secrets import is_bound
 from raftsched.remote.worker_token import UNAUTHORIZED, WorkerToken
+from raftsched.surface.plain import worker_sessions as addresses
+from raftsched.surface.worker_sessions import (
+    FRAMES,
+    SESSION_SECRET,
+    BindIn,
+    CloseIn,
+    PollAnswer,
+    PollIn,
+    UploadOut,
+    WorkerSessionIn,
+    WorkerSessionOut,
+)
 
-PATH = "/v1/worker-sessions"
 TIMEOUT_S = 60.0  # the agent gives up before
 BIND_S = 3.0  # until another node is asked to give a session to another token
 GONE = 410
@@ -45,14 +54,14 @@ class HttpServer:
         self._transport = transport
         self._token = token
 
-    async def open(self, request: OpenIn) -> OpenOut:
+    async def open(self, request: WorkerSessionIn) -> WorkerSessionOut:
         self._token.incarnation = request.incarnation
         async with self._token.kept() as used:  # the session is its
-            answer = await self._ask(used, "POST", PATH, _encode(request))
+            answer = await self._ask(used, "POST", addresses.OPEN, _encode(request))
         if answer.status == UNAUTHORIZED and await self._token.renew(str, self.bind, used, again=True):
             async with self._token.kept() as used:
-                answer = await self._ask(used, "POST", PATH, _encode(request))
-        return _decoded(_taken(answer), OpenOut)
+                answer = await self._ask(used, "POST", addresses.OPEN, _encode(request))
+        return _decoded(_taken(answer), WorkerSessionOut)
 
     async def bind(self, session: str, earlier: str, token: str) -> None:
         """Asks for a session of the earlier token to be this one's. Raises NoAnswer, Refused, SessionOver."""
@@ -61,7 +70,7 @@ class HttpServer:
         body = _encode(BindIn(secret=earlier, incarnation=self._token.incarnation))
         try:
             async with asyncio.timeout(BIND_S):
-                answer = await self._ask(token, "POST", f"{_address(session)}/token", body, session)
+                answer = await self._ask(token, "POST", _address(addresses.BIND, session), body, session)
         except TimeoutError:
             raise NoAnswer(f"{self.name} did not answer within {BIND_S:g} s") from None
         _taken(answer)
@@ -75,18 +84,18 @@ class HttpServer:
         """The words for the operator where the worker's file holds a token that is not in use; empty: it is."""
         return self._token.waits
 
-    async def poll(self, session: str, request: PollIn) -> PollOut:
-        answer = await self._send("POST", f"{_address(session)}/poll", _encode(request), session)
-        return _decoded(answer, PollOut)
+    async def poll(self, session: str, request: PollIn) -> PollAnswer:
+        answer = await self._send("POST", _address(addresses.POLL, session), _encode(request), session)
+        return _decoded(answer, PollAnswer)
 
     async def close(self, session: str, request: CloseIn) -> None:
-        await self._send("POST", f"{_address(session)}/close", _encode(request), session)
+        await self._send("POST", _address(addresses.CLOSE, session), _encode(request), session)
 
     async def upload(
         self, session: str, token: int, offset: int, data: bytes, stream: str | None = None, *, end: bool = False
     ) -> UploadOut:
         query = {"offset": offset, "stream": stream, "end": True if end else None}
-        path = f"{_address(session)}/runs/{token}/output{query_text(query)}"
+        path = _address(addresses.OUTPUT, session, token=str(token)) + query_text(query)
         kind = "application/octet-stream" if stream is not None else FRAMES
         return _decoded(await self._send("PUT", path, data, session, kind), UploadOut)
 
@@ -105,7 +114,7 @@ class HttpServer:
     ) -> Answer:
         headers = {"Content-Type": kind}
         if session:
-            headers[HEADER] = session
+            headers[SESSION_SECRET] = session
         if token:
             headers["Authorization"] = f"Bearer {token}"
         try:
@@ -132,10 +141,10 @@ def _taken(answer: Answer) -> Answer:
     raise Refused(refusal.code, refusal.detail, answer.status, retry_after(answer.headers))
 
 
-def _address(session: str) -> str:
-    """Returns the address of a session, in which nothing of it is secret: but for one of a cluster in which nodes of
-    before 0.3.0 may be, which look for the secret there."""
-    return f"{PATH}/{segment(session.partition('-')[0] if is_bound(session) else session)}"
+def _address(path: str, session: str, **parts: str) -> str:
+    """Returns the address of something of a session, in which nothing of it is secret: but for one of a cluster in
+    which nodes of before 0.3.0 may be, which look for the secret there."""
+    return at(path, session=session.partition("-")[0] if is_bound(session) else session, **parts)
 
 
 def _decoded(answer: Answer, kind: type[_T]) -> _T:

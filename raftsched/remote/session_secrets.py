@@ -19,36 +19,37 @@ from raftsched.core.rows import SESSIONS
 from raftsched.core.rules.executors import is_worker
 from raftsched.core.subjects.cluster import Session
 from raftsched.core.tables import ReadView
+from raftsched.surface.patterns import SESSION, SESSION_PREFIX
 
-HEADER = "Raftsched-Session-Secret"
-PREFIX = "rsw_"
 SECRET_BYTES = 32
-_TEXT = re.compile(rf"([0-9]{{1,18}})-([0-9a-f]{{32}}|{PREFIX}[A-Za-z0-9_-]{{43}})", re.ASCII)
+_TEXT = re.compile(SESSION, re.ASCII)
 
 
 def make_secret(random_bytes: Callable[[int], bytes], level: int) -> str:
     """Returns the secret of a session that is opened in a cluster of this level."""
     if level < SESSIONS_ARE_BOUND:
         return random_bytes(16).hex()
-    return PREFIX + urlsafe_b64encode(random_bytes(SECRET_BYTES)).rstrip(b"=").decode()
+    return SESSION_PREFIX + urlsafe_b64encode(random_bytes(SECRET_BYTES)).rstrip(b"=").decode()
 
 
 def nonce_of(secret: str, whose: str) -> bytes:
     """Returns the nonce of the session that this owner of a token opened and got this secret for."""
-    if not secret.startswith(PREFIX):
+    if not secret.startswith(SESSION_PREFIX):
         return bytes.fromhex(secret)
     return sha256(f"{secret}\0{whose}".encode()).digest()
 
 
 def parse(text: str) -> tuple[int, str] | None:
     """Returns number and secret; None: no opening was ever answered with such a text."""
-    match = _TEXT.fullmatch(text)
-    return None if match is None else (int(match[1]), match[2])
+    if _TEXT.fullmatch(text) is None:
+        return None
+    number, _, secret = text.partition("-")
+    return int(number), secret
 
 
 def is_bound(text: str) -> bool:
     """Returns whether the session of this text is its token's: those of clusters below SESSIONS_ARE_BOUND are not."""
-    return text.partition("-")[2].startswith(PREFIX)
+    return text.partition("-")[2].startswith(SESSION_PREFIX)
 
 
 def speaks_for(session: Session, secret: str, whose: str) -> bool:

@@ -1,4 +1,4 @@
-"""From a run as a node gave it to something that starts, and from its end to a report."""
+"""Makes of a run that a node gave something that starts, and of its end a report."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import msgspec
 from raftsched.core.commands import EndedWithReport, LoseAttempt, SelfReport
 from raftsched.core.model import Outcome, Verdict
 from raftsched.core.rules.allowed import Allowed
-from raftsched.remote.protocol import Outcome as ReportedOutcome
-from raftsched.remote.protocol import OutputPlace, Printed, Report, Run
-from raftsched.remote.protocol import Verdict as Judged
+from raftsched.surface.worker_sessions import Outcome as ReportedOutcome
+from raftsched.surface.worker_sessions import OutputPlace, Printed, Report, Run
+from raftsched.surface.worker_sessions import Verdict as Judged
 from raftsched.worker.processes.run_as import UnknownUser
 from raftsched.worker.processes.runner import RunEnd, RunSpec
 from raftsched.worker.processes.wire import NODE_STOPPED

@@ -19,8 +19,8 @@ from raftsched.output.keeping.store import OutputStore
 from raftsched.output.reading.reading import Span, Text
 from raftsched.remote import frames
 from raftsched.remote.frames import Piece
-from raftsched.remote.protocol import PRINTED_MAX, OutputPlace, Printed
 from raftsched.remote.server_port import NoAnswer, Refused, Server, SessionOver, WrongOffset
+from raftsched.surface.worker_sessions import PRINTED_MAX, OutputPlace, Printed
 from raftsched.system import background
 
 LOOK_S = 0.25  # how often is looked for more of what runs print
@@ -148,7 +148,7 @@ class Uploads:
             return 0
 
     async def _send_live(self, upload: _Upload) -> None:
-        """Until the run ends. What cannot be sent now is tried again at the end."""
+        """Sends until the run ends. What cannot be sent now is tried again at the end."""
         try:
             text = await asyncio.to_thread(self._store.open_live, upload.token)
             while text is not None and not upload.ending.is_set() and not upload.stopped:

@@ -1,4 +1,4 @@
-"""Triggers to times: at, in, every, cron, rrule and manual, time zones and daylight saving time.
+"""Turns triggers into times: at, in, every, cron, rrule and manual, time zones and daylight saving time.
 
 Asked by the leader and the API, never by apply: time zone data differs from host to host, so one node computes a time
 and the command carries it. Pure: no clock, no state but caches; times are integer UTC milliseconds. Every function

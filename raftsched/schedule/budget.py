@@ -1,4 +1,4 @@
-"""How much one search of a schedule may look at.
+"""Bounds how much one search of a schedule may look at.
 
 Who writes a rule chooses how long it takes to search, so a search has so many steps and is refused beyond them. Steps
 are counted, and no time is measured: what one node accepts the others accept, however busy they are. For the same

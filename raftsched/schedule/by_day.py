@@ -1,4 +1,5 @@
-"""How many times of a trigger each day has: counted, so that one that is due each second costs no more than another."""
+"""Counts how many times of a trigger each day has: by arithmetic, so that one that is due each second costs no more
+than another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a change of clocks first bears on a trigger: some of its times are skipped then, or come twice."""
+"""Finds when a change of clocks first bears on a trigger: some of its times are skipped then, or come twice."""
 
 from __future__ import annotations
 

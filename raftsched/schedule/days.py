@@ -1,4 +1,4 @@
-"""Which days of a month a cron expression means.
+"""Computes which days of a month a cron expression means.
 
 All day rules depend on two things only: the weekday the month begins with and its length. So there are at most 28
 different months, and a month's matching days are one bit mask that is computed once.
@@ -39,7 +39,7 @@ class DayRule:
         return mask
 
     def possible(self, months: Iterable[int]) -> bool:
-        """True when one of these months has a matching day in some year."""
+        """Returns whether one of these months has a matching day in some year."""
         lengths = {length for month in months for length in _LENGTHS[month]}
         return any(self.mask(first, length) for first in range(7) for length in lengths)
 

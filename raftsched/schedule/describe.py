@@ -1,4 +1,4 @@
-"""A trigger in plain words, for people who check what they wrote."""
+"""Describes a trigger in plain words, for people who check what they wrote."""
 
 from __future__ import annotations
 

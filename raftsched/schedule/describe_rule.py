@@ -1,4 +1,4 @@
-"""A recurrence rule in plain words."""
+"""Describes a recurrence rule in plain words."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def describe_rule(trigger: Trigger, anchor_ms: int | None = None) -> str:
 
 
 def _filled(trigger: Trigger, anchor_ms: int | None) -> Rule:
-    """With what it leaves open, as far as that is known."""
+    """Returns the rule with what it leaves open, as far as that is known."""
     rule = parse_rule(trigger.expr)
     hours, minutes, seconds = rule.hours, rule.minutes, rule.seconds
     start_ms = trigger.starts_at_ms

@@ -1,5 +1,5 @@
-"""How many times of a job come in each bucket of a window: counted, so that what is due each second costs little more
-than what is due once a day. A time that several triggers of the job have is one."""
+"""Counts how many times of a job come in each bucket of a window: by arithmetic, so that what is due each second costs
+little more than what is due once a day. A time that several triggers of the job have is one."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def not_given(name: str) -> TriggerError:
 
 
 def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """In order, those that touch as one."""
+    """Returns the spans in order, those that touch as one."""
     found: list[tuple[int, int]] = []
     for first, last in ranges:
         if found and first <= found[-1][1] + 1:

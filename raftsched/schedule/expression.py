@@ -1,4 +1,4 @@
-"""A whole cron expression: five fields, six (seconds first) or seven (year last), or a nickname such as @daily.
+"""Parses a whole cron expression: five fields, six (seconds first) or seven (year last), or a nickname such as @daily.
 
 croniter reads what is cron everywhere (`standard`), `fields` what is not.
 """

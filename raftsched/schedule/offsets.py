@@ -1,5 +1,5 @@
-"""How far clocks of all zones are ahead of UTC, for some time to come: what the times of one version of the time zone
-data are told by that were computed with another one.
+"""Lists how far clocks of all zones are ahead of UTC, for some time to come. By it times that were computed with one
+version of the time zone data are read with another one.
 
 A cluster keeps the offsets of the data that its times were computed with. A leader with other data sees by them which
 zones changed, and what clocks would have shown at a stored time. That is what the time stands for: 09:00 in a zone

@@ -1,4 +1,4 @@
-"""The next times of a trigger, with a note where the clocks change."""
+"""Computes the next times of a trigger, with a note where the clocks change."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _fixed_note(expression: Pattern, place: Zone, stretch: Stretch, at: int) -> 
 
 
 def _again(place: Zone, at: int, stretch: Stretch) -> bool:
-    """Will the wall show the time of `at` once more?"""
+    """Returns whether the wall shows the time of `at` once more."""
     following = place.stretch(stretch.end)
     return following.start + following.offset <= at + stretch.offset < following.reached
 

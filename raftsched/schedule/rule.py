@@ -1,4 +1,4 @@
-"""A recurrence rule with its start and zone, ready to be asked for times.
+"""Computes the times of a recurrence rule with its start and zone.
 
 As for cron, daylight saving time is a matter of whether the rule is *fixed*: it is when hour and minute are named or
 follow from the start (FREQ=DAILY and longer; shorter ones with BYHOUR, and BYMINUTE below an hour). `cron` says what
@@ -29,9 +29,9 @@ COUNTS_KEPT = 16_384  # to find the end of a COUNT is dear
 
 
 class Recurrence:
-    """In UTC seconds: no time is before `first`; `until` is the last instant that UNTIL allows, or COUNT (see
-    `recurrence`), if that is known. An UNTIL on the wall is kept to by `times`, and where clocks show it twice it is
-    the first time."""
+    """Gives the times of a rule in UTC seconds: no time is before `first`; `until` is the last instant that UNTIL
+    allows, or COUNT (see `recurrence`), if that is known. An UNTIL on the wall is kept to by `times`, and where clocks
+    show it twice it is the first time."""
 
     def __init__(self, rule: Rule, place: Zone, start: int, rounded: bool) -> None:
         self.rule = rule

@@ -1,4 +1,4 @@
-"""Which days a recurrence rule's parts about days allow.
+"""Computes which days the parts about days of a recurrence rule allow.
 
 Days are numbers since 1970-01-01. The days of a year are the bits of a number, bit 0 is 1 January: there are few kinds
 of years, and each part of a rule costs one operation for all days of one.

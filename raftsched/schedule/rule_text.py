@@ -40,7 +40,7 @@ class Freq(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """As written: what is empty was not given. Monday is 0."""
+    """Holds a rule as written: what is empty was not given. Monday is 0."""
 
     freq: Freq
     interval: int

@@ -1,4 +1,4 @@
-"""The wall-clock seconds that a recurrence rule means, without any zone: find the next one, count them.
+"""Finds and counts the wall-clock seconds that a recurrence rule means, without any zone.
 
 A search begins at the period it is asked about, not at the rule's start: `INTERVAL` is a matter of the distance from
 the start, and `COUNT` is turned into a last time once. Times are counted by days, years or steps of the interval, and
@@ -461,6 +461,6 @@ def _pattern(rule: Rule, second: int) -> tuple[int, ...]:
 
 
 def _positions(rule: Rule, size: int) -> list[int]:
-    """Which of so many BYSETPOS chooses, from 0 on, ascending."""
+    """Returns which of so many BYSETPOS chooses, from 0 on, ascending."""
     found = {position - 1 if position > 0 else size + position for position in rule.positions}
     return sorted(i for i in found if 0 <= i < size)

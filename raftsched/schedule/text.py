@@ -1,4 +1,4 @@
-"""Schedules as people write them on one line: `@every 90s`, `CRON_TZ=Europe/Madrid 0 2 * * *`, plain cron."""
+"""Parses schedules as people write them on one line: `@every 90s`, `CRON_TZ=Europe/Madrid 0 2 * * *`, plain cron."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a trigger to its nominal times.
+"""Computes the nominal times of a trigger.
 
 Pure: the same trigger, anchor, job and time zone data give the same times. Everything is integer UTC milliseconds.
 `starts_at_ms` and `ends_at_ms` are inclusive bounds on nominal times. What a nominal time becomes afterwards (jitter,

@@ -1,4 +1,4 @@
-"""Is a trigger usable? Says what is wrong, where, and what would be right."""
+"""Checks that a trigger is usable: says what is wrong, where, and what would be right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wall-clock seconds that match a cron expression, without any zone: find the next one, count them.
+"""Finds and counts the wall-clock seconds that match a cron expression, without any zone.
 
 A wall time is the number of seconds from 1970-01-01T00:00:00 to what a clock on the wall shows, as if that were UTC.
 """

@@ -58,7 +58,7 @@ def window(begin: str, end: str, weekdays: Iterable[int]) -> Window:
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """In order, those that touch as one."""
+    """Returns the spans in order, those that touch as one."""
     found: list[Span] = []
     for begin, end in sorted(spans):
         if found and begin <= found[-1][1]:

@@ -1,4 +1,4 @@
-"""Time zones as stretches of constant offset, learnt from zoneinfo and kept.
+"""Keeps time zones as stretches of constant offset, learnt from zoneinfo.
 
 zoneinfo answers what the offset of one instant is; firing needs to know where it changes. Each zone is probed once a
 day over the stretch of time somebody asks about, and the change itself is found by bisection.

@@ -1,1 +1,1 @@
-"""Keys, certificates, and sealing with them."""
+"""Makes keys and certificates, and seals with them."""

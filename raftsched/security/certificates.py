@@ -1,4 +1,4 @@
-"""X.509 certificates of nodes: an authority of the cluster's own, certificates that it signs, and ephemeral ones.
+"""Makes X.509 certificates of nodes: an authority of the cluster's own, certificates that it signs, and ephemeral ones.
 
 A node's certificate names it by a URI (RFC 5280, 4.2.1.6), `raftsched://CLUSTER/NODE`, which the other nodes compare;
 hosts and addresses beside it let the same files serve HTTPS. Keys are on P-256. Everything is PEM.

@@ -1,4 +1,4 @@
-"""How secrets look that a cluster makes itself, and how addresses are noted down without them."""
+"""Defines how secrets look that a cluster makes itself, and notes addresses without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LMDB: the Raft log and this node's own records in one environment, the replicated tables in another.
+"""Stores in LMDB: the Raft log and this node's own records in one environment, the replicated tables in another.
 
 A write batch is one transaction of the log: new entries, term and vote, all or nothing, on the disk when it returns.
 Committed entries are applied to the tables without waiting for the disk. A checkpoint brings these to the disk from

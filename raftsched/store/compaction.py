@@ -1,4 +1,4 @@
-"""The tables written anew without their free pages.
+"""Writes the tables again without their free pages.
 
 LMDB gives no page back to the file system. Pages of rows that are gone are used again, so a file is as large as it ever
 had to be, and larger still after much was deleted at once. A copy has what is in use, one page after the other; it

@@ -1,4 +1,4 @@
-"""The digest of all rows of a state: equal for equal states, whichever nodes made them.
+"""Computes the digest of all rows of a state: equal for equal states, whichever nodes made them.
 
 A node writes rows with all fields that its version knows, whatever the level of the cluster. While versions are mixed
 one node writes a later field at its default and another one leaves it out, and both say the same: a reader without the

@@ -1,4 +1,4 @@
-"""Access to the environment: readers and copies in any thread, or the writer alone.
+"""Admits to the environment readers and copies in any thread, or the writer alone.
 
 LMDB wants no transaction of the process open when its map grows, and none may be open when the environment is
 replaced.

@@ -1,4 +1,4 @@
-"""The directory of a store: made, found, or converted from the one environment of earlier versions.
+"""Makes or finds the directory of a store, or converts it from the one environment of earlier versions.
 
 lock          held by the process that has the store open
 log/          LMDB: the log, this node's own records, its Raft state

@@ -1,4 +1,5 @@
-"""The rows of the log and of this node's own records. LMDB has no checksums, so each row carries a CRC-32 of its own.
+"""Encodes the rows of the log and of this node's own records. LMDB has no checksums, so each row carries a CRC-32 of
+its own.
 
 What the log and its state record say was promised to others: a node must know when its disk changed them.
 """

@@ -1,4 +1,4 @@
-"""The store of one node."""
+"""Opens and holds the store of one node."""
 
 from __future__ import annotations
 

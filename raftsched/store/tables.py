@@ -106,7 +106,7 @@ class Tables:
 
     @property
     def is_checkpointed(self) -> bool:
-        """Whether a checkpoint has all that was applied, or none can be made any more."""
+        """Returns whether a checkpoint has all that was applied, or none can be made any more."""
         return self._broken or self.applied_index <= self.checkpoint_index
 
     def close(self) -> None:

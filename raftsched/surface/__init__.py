@@ -5,3 +5,5 @@ them the SDK's records and one-call methods (`raftsched/client/generated`) and w
 (`raftsched/surface/plain`: addresses and enumerations, as text alone). A subject has one module here, or several;
 nothing lists the modules.
 """
+
+PREFIX = "/v1/"  # of all addresses but those of `health` and `documents`

@@ -163,8 +163,8 @@ DOCTOR = Operation(
     sdk=Sdk(
         "Cluster.doctor",
         says=(
-            "Returns what is wrong with the cluster, or soon will be, and what would make it right, also when there "
-            "is no leader."
+            "Returns what is wrong with the cluster, or soon will be, and what would make it right, also when there is "
+            "no leader."
         ),
         own=False,
     ),
@@ -254,8 +254,8 @@ ADD_MEMBER = action(
         "Cluster.add_member",
         (Arg("id", "str"), "*", Arg("store", "str | None", None), "replace"),
         also=(
-            '`store`: only the one with this disk, as `members` shows it. ConflictError "not-waiting" when it does '
-            'not ask, "membership-busy" while another change is under way.'
+            '`store`: only the one with this disk, as `members` shows it. ConflictError "not-waiting" when it does not '
+            'ask, "membership-busy" while another change is under way.'
         ),
         gives="",
     ),

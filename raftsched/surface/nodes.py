@@ -123,8 +123,8 @@ GET = tagged_read(
     codes=("no-such-member",),
     scope="shared",
     says=(
-        "The ETag is the revision of what was set here (drained, slots, labels); the state of the node changes "
-        "without it."
+        "The ETag is the revision of what was set here (drained, slots, labels); the state of the node changes without "
+        "it."
     ),
     sdk=Sdk("ClusterNodes.get", says="Returns the member. NotFoundError: there is none of this name."),
 )

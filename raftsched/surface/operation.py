@@ -136,6 +136,10 @@ class Operation:
         path = self.path.replace(JOB, NAMED_JOB, 1)
         return (self, replace(self, id=f"{self.id}_by_name", path=path, by_name=False, sdk=()))
 
+    def at(self, **parts: str) -> str:
+        """Returns its address with these parts, as they are: ids need no quoting."""
+        return self.path.format_map(parts)
+
     @property
     def methods(self) -> tuple[Sdk, ...]:
         """The SDK's methods that ask for it."""

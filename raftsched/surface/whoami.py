@@ -1,4 +1,4 @@
-"""The caller, as the cluster takes them by what they showed."""
+"""Answers who a caller is taken for."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""The process and its machine: clock, background tasks, files, descriptors, memory. It knows nothing of jobs."""
+"""Deals with the process and its machine: clock, background tasks, files, descriptors, memory. It knows nothing of
+jobs."""

@@ -1,5 +1,5 @@
-"""The limit of open files of this process. The node takes all that it may have, and gives jobs the limit that it was
-started with.
+"""Raises the limit of open files of this process. The node takes all that it may have, and gives jobs the limit that it
+was started with.
 
 A soft limit of 1,024, as login shells, services and containers have it, is there for programs that call select(2); the
 hard limit is what the machine's operator means.

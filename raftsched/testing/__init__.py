@@ -1,4 +1,5 @@
-"""Clusters for tests: real nodes on loopback in the process of the test, in a temporary directory, gone afterwards.
+"""Starts clusters for tests: real nodes on loopback in the process of the test, in a temporary directory, gone
+afterwards.
 
 In asyncio programs:
 

@@ -1,4 +1,4 @@
-"""Several nodes in one process and event loop."""
+"""Runs several nodes in one process and event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures with a cluster. Installed with raftsched, nothing has to be said to have it."""
+"""Gives pytest fixtures with a cluster. Installed with raftsched, nothing has to be said to have it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spans on their way to the collector. It may be slow, or gone: nobody waits for it, and the log hears of it once.
+"""Exports spans to the collector. It may be slow, or gone: nobody waits for it, and the log hears of it once.
 
 The queue (OTEL_BSP_MAX_QUEUE_SIZE, 2,048 spans) is emptied by a thread of its own; what does not fit is dropped.
 """
@@ -34,7 +34,7 @@ log = logging.getLogger("raftsched.tracing")
 
 
 class _Ours(threading.local):
-    """Whether this thread is exporting spans of ours: `heard` is told what the packages say of it."""
+    """Knows whether this thread is exporting spans of ours: `heard` is told what the packages say of it."""
 
     heard: Callable[[str], None] | None = None
 

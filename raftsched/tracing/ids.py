@@ -1,4 +1,4 @@
-"""The ids of a run's trace. Every node derives the same ones, so that they need no place in the log."""
+"""Makes the ids of a run's trace. Every node derives the same ones, so that they need no place in the log."""
 
 from __future__ import annotations
 

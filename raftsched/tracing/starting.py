@@ -1,4 +1,5 @@
-"""Tracing as the settings of a node or worker say, and OpenTelemetry's own: the OTEL_ variables of its environment."""
+"""Starts tracing as the settings of a node or worker say, and OpenTelemetry's own: the OTEL_ variables of its
+environment."""
 
 from __future__ import annotations
 

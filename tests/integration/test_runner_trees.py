@@ -19,6 +19,7 @@ from raftsched.errors import StartupError
 from raftsched.worker.processes.keeper import BEGAN_AFTER_MS
 from raftsched.worker.processes.wire import Exec, Python
 from tests.integration.runner_bed import (
+    AS_IT_IS,
     CLEANS_UP,
     COMET_C,
     LEAVES_BEHIND,
@@ -309,7 +310,7 @@ def test_a_successor_kills_the_supervisor_it_finds(tmp_path: Path) -> None:
             old = bed.runner.pid
             assert old is not None
             os.kill(old, signal.SIGSTOP)
-            other = type(bed.runner)(tmp_path, bed.output, bed.clock)
+            other = type(bed.runner)(tmp_path, bed.output, bed.clock, options=AS_IT_IS)
             await within(other.start())
             assert not [pid for pid in (*pids, old) if _alive(pid)]
             await within(other.stop())
@@ -328,7 +329,7 @@ def test_patience_ends_with_a_clear_error(tmp_path: Path) -> None:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 lock.write(f"{os.getpid()} 1\n")
                 lock.flush()
-                other = type(bed.runner)(tmp_path, bed.output, bed.clock)
+                other = type(bed.runner)(tmp_path, bed.output, bed.clock, options=AS_IT_IS)
                 with pytest.raises(StartupError, match=r"supervisor\.lock"):
                     await within(other.start(patience_s=0.0))
             await within(other.stop())

@@ -10,7 +10,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -130,6 +130,35 @@ class Budget:
     def wall_s(self) -> float:
         """How long the rest may take."""
         return max(0.0, self._until - time.monotonic())
+
+
+def shown(
+    look: Callable[[tuple[str, int]], tuple[str | None, list[str], float]],
+    names: Sequence[str],
+    first: int,
+    budget: Budget,
+    rounds: int,
+) -> tuple[set[str], int]:
+    """Takes a seed of each name in turn, until the budget is spent and one at least has shown its harm. `look`: returns
+    the name where the seed shows it, what is wrong with all rules in, and what it cost. Returns what showed it, and how
+    many seeds were tried. Raises AssertionError for what is wrong with all rules in."""
+    seen: set[str] = set()
+    tried = 0
+    with multiprocessing.get_context("spawn").Pool(at_once(), begin) as pool:
+        turns = [(name, first + number) for number in range(rounds) for name in names]
+        results = pool.imap_unordered(look, turns)
+        try:
+            over = False
+            while not (over and seen):
+                name, broken, cost_s = results.next(budget.wall_s if seen else None)
+                over = budget.spent(cost_s)
+                tried += 1
+                assert not broken, "with all rules in:\n" + "\n".join(broken)
+                if name is not None:
+                    seen.add(name)
+        except (StopIteration, multiprocessing.TimeoutError):
+            pass
+    return seen, tried
 
 
 def at_once() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import multiprocessing
 import os
 import random
 import time
@@ -14,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from raftsched.raft.guards import Guards
-from tests.sim.many import Budget, at_once, begin
-from tests.sim.mutations import MUTATIONS, Found, hunt, intact
+from tests.sim.many import Budget, shown
+from tests.sim.mutations import MUTATIONS, hunt, intact
 from tests.sim.profiles import PROFILES
 
 BUDGET_S = float(os.environ.get("RAFTSCHED_MUTATION_SECONDS", "20"))  # processor time
@@ -40,13 +39,14 @@ def test_what_the_simulator_cannot_show_has_a_plain_test(test: str) -> None:
     assert name in [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
 
 
-def _look(job: tuple[str, int]) -> tuple[Found, list[str], float]:
-    """Runs a seed without the guard and, where that shows the harm, with it. Returns what it cost, too."""
+def _look(job: tuple[str, int]) -> tuple[str | None, list[str], float]:
+    """Runs a seed without the guard and, where that shows the harm, with it."""
     guard, seed = job
     began = time.process_time()
-    found = hunt(guard, seed, 1)
-    whole = intact(guard, seed, 1) if found.caught else []
-    return found, [f"{violation}\n  {task.command()}" for task, violation in whole], time.process_time() - began
+    harmed = bool(hunt(guard, seed, 1).caught)
+    whole = intact(guard, seed, 1) if harmed else []
+    broken = [f"{violation}\n  {task.command()}" for task, violation in whole]
+    return guard if harmed else None, broken, time.process_time() - began
 
 
 @pytest.mark.timeout(600)
@@ -58,23 +58,7 @@ def test_a_few_guards_are_missed_when_they_are_out(record_property: Callable[[st
     print("first seed", first)
     guards = [name for name, mutation in MUTATIONS.items() if mutation.test is None]
     random.Random(first).shuffle(guards)
-    budget = Budget(BUDGET_S)
-    missed: set[str] = set()
-    tried = 0
-    with multiprocessing.get_context("spawn").Pool(at_once(), begin) as pool:
-        turns = [(guard, first + number) for number in range(ROUNDS) for guard in guards]
-        results = pool.imap_unordered(_look, turns)
-        try:
-            over = False
-            while not (over and missed):  # one at least
-                found, broken, cost_s = results.next(budget.wall_s if missed else None)
-                over = budget.spent(cost_s)
-                tried += 1
-                assert not broken, "with all guards in:\n" + "\n".join(broken)
-                if found.caught:
-                    missed.add(found.guard)
-        except (StopIteration, multiprocessing.TimeoutError):
-            pass
+    missed, tried = shown(_look, guards, first, Budget(BUDGET_S), ROUNDS)
     assert missed, f"first seed {first}: {tried} seeds of {len(guards)} guards that were out showed nothing"
     names = ", ".join(sorted(missed))
     record_property("simulator", f"{len(missed)} guards missed when out, first seed {first}: {names}")

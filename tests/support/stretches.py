@@ -25,7 +25,7 @@ from raftsched.config.bounds import Bounds
 from raftsched.core.commands import Answer, Assign
 from raftsched.core.ids import parse_instance
 from raftsched.node.loop_meter import LoopMeter
-from raftsched.remote.session_secrets import HEADER
+from raftsched.surface.worker_sessions import SESSION_SECRET
 from raftsched.system.clock import SystemClock
 from tests.support.documented import document
 from tests.support.local_api import Client, LocalCluster, serving
@@ -345,7 +345,7 @@ class Server:
         if OWN["session"] in request.path:
             session, token = self.sessions[role if role in WORKERS else "worker"]
             path = request.path.replace(OWN["session"], session.partition("-")[0]).replace(OWN["token"], token)
-            request, headers[HEADER] = request._replace(path=path), session
+            request, headers[SESSION_SECRET] = request._replace(path=path), session
         if request.body is not None:
             headers["Content-Type"] = request.media or "application/json"
         try:

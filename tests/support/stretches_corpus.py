@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
-from raftsched.remote.frames import FRAMES
+from raftsched.surface.worker_sessions import FRAMES
 
 Made = tuple[str, bytes | None, str]  # the query, the body and its type; empty: the operation's
 

@@ -29,7 +29,7 @@ ROOMS: dict[str, set[str]] = {
     "tracing": {"core"},
     "leader": {"core", "store", "raft", "schedule"},
     "output": {"core", "config", "objectstore"},
-    "notices": {"core"},
+    "notices": {"core", "surface"},
     "worker": {"core", "store", "raft", "config", "security", "tracing", "output", "notices"},
     "remote": {"core", "store", "raft", "config", "security", "worker", "output", "client", "tracing", "surface"},
     "surface": set(),
@@ -81,7 +81,7 @@ LEAVES_OF = {
     "schedule": {"errors", "bounds"},
     "crontabs": set(),
     "system": set(),
-    "surface": {"bounds", "cluster_settings", "errors", "hosts", "names", "namespace_limits", "quantities"},
+    "surface": {"bounds", "cluster_settings", "errors", "handlers", "hosts", "names", "namespace_limits", "quantities"},
     "client": {"errors", "names", "bounds", "system", "version"},
     "importers": {"bounds", "names", "quantities", "system"},
     "cli": {

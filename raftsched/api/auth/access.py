@@ -43,6 +43,7 @@ from raftsched.core.subjects.access import ACCESS_KEY, OIDC_KEY, Access, Oidc, R
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import KINDS, RaftschedError
 from raftsched.security.shown import path_without_secrets
+from raftsched.surface.health import METRICS
 from raftsched.surface.jobs import CREATE
 
 TOKENS_SEEN_MAX = 1_000  # remembered until something is applied
@@ -56,7 +57,6 @@ _INVALID = 'error="invalid_token"'
 _MADE = re.compile(r"r[sl]_[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]", re.ASCII)  # 256 bits leave two of the last character
 _BEARER = re.compile(r"bearer +([\x21-\x7e]{1,8192})", re.ASCII | re.IGNORECASE)
 _FAILURES = ("unauthorized", "locked")
-METRICS_PATH = "/metrics"
 _NARROWING = ("namespace", "job", "ids")  # parameters by which something less than everything is meant
 
 
@@ -272,7 +272,7 @@ def admit(
     """Lets a request pass to its handler and returns its caller. Raises Problem unauthorized or forbidden, and
     UnknownToken. `name`: of the operation. `who`: the caller, if already known."""
     needed = role_of(declared)
-    if needed is None or (request.path == METRICS_PATH and ctx.settings().metrics_open):
+    if needed is None or (request.path == METRICS.path and ctx.settings().metrics_open):
         if request.path not in HEALTH:
             count_open(ctx, request.remote or "")
         enter_request(RequestContext(state=RequestState(ctx.applied())))

@@ -21,7 +21,7 @@ from raftsched.api.auth.callers import Caller, Rate
 from raftsched.api.http.addresses import Addresses
 from raftsched.api.http.problems import Problem
 from raftsched.cluster_settings import Settings
-from raftsched.config.bounds import Network
+from raftsched.config.addresses import Network
 
 KEPT_MAX = 4_096  # buckets of each kind
 IPV6_PREFIX = 64  # bits: one customer has a whole /64, and so 2^64 addresses (RFC 6177)

@@ -67,7 +67,7 @@ async def create(ctx: ApiContext, call: Call[TokenIn]) -> web.Response:
     if sha256(secret.encode()).digest() != made.digest:
         secret = _shown_before(ctx, name, made, accepted.note)
     shown = TokenMade(**msgspec.structs.asdict(_shown(ctx, made)), secret=secret)
-    return reply_value(shown, 201, {"Location": surface.GET.path.format(id=shown.id)})
+    return reply_value(shown, 201, {"Location": surface.GET.at(id=shown.id)})
 
 
 def _shown_before(ctx: ApiContext, name: Named, made: Token, answer: bytes) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import aiohttp
 from aiohttp import web
 
-from raftsched.api.auth.access import METRICS_PATH, peer_header
+from raftsched.api.auth.access import peer_header
 from raftsched.api.auth.peers import trust, url_of
 from raftsched.api.cluster.health import SCRAPES
 from raftsched.api.cluster.overview import seen
@@ -18,6 +18,7 @@ from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.runs.output_source import CLIENT
 from raftsched.api.serving import serves
+from raftsched.surface import health
 from raftsched.surface.cluster import DOCTOR, DoctorOut, FindingOut, NodeOut
 
 ASK_S = 1.0  # how long the nodes have to tell their metrics, and
@@ -77,8 +78,8 @@ async def _ask(ctx: ApiContext, request: web.Request, node: NodeOut) -> dict[str
         return None
     try:
         async with request.app[CLIENT].get(
-            url_of(node.http, METRICS_PATH),
-            headers={"Accept-Encoding": "identity", **peer_header(ctx, node.id, METRICS_PATH)},
+            url_of(node.http, health.METRICS.path),
+            headers={"Accept-Encoding": "identity", **peer_header(ctx, node.id, health.METRICS.path)},
             timeout=aiohttp.ClientTimeout(total=ASK_S),
             allow_redirects=False,
             ssl=await trust(ctx, node.http),

@@ -17,7 +17,7 @@ from raftsched.api.http.requests import PAGE_MAX
 from raftsched.api.resources.kept import unreadable
 from raftsched.api.rows import newest_session
 from raftsched.api.runs.outages import PAUSE
-from raftsched.api.workers.seen import PATH, own_word, words_of
+from raftsched.api.workers.seen import own_word, words_of
 from raftsched.core.levels import newest_level
 from raftsched.core.rows import TERMS, decode_queue, decode_token
 from raftsched.core.rules.executors import WORKER_KEYS, worker_name
@@ -26,6 +26,7 @@ from raftsched.core.subjects.cluster import Meta
 from raftsched.core.subjects.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table
 from raftsched.doctor import Facts, Pauses, Tokens, Told, WorkerSeen
+from raftsched.surface import workers
 from raftsched.surface.cluster import ClusterOut
 
 LOOK_MAX = 1_000  # rows of a kind
@@ -78,7 +79,7 @@ async def _workers(ctx: ApiContext, request: web.Request, now_ms: int) -> list[W
             return []
         keys = [key.decode() for key, _ in islice(view.scan(Table.NODES, *WORKER_KEYS), LOOK_MAX)]
         sessions = {worker_name(key) or "": newest_session(view, key) for key in keys}
-    words = await words_of(ctx, request, f"{PATH}?limit={PAGE_MAX}")
+    words = await words_of(ctx, request, f"{workers.LIST.path}?limit={PAGE_MAX}")
     found = []
     for name, session in islice(sessions.items(), PAGE_MAX):
         if session is None or not session.open:

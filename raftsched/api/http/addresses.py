@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterable
 from functools import lru_cache
 
-from raftsched.config.bounds import Network
+from raftsched.config.addresses import Network
 
 PREFIX = 64  # bits of an IPv6 address that are one customer's network (RFC 6177)
 OWN_MACHINE: tuple[Network, ...] = (ipaddress.ip_network("127.0.0.1/32"), ipaddress.ip_network("::1/128"))

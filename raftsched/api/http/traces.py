@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from raftsched.api.auth.access import METRICS_PATH
 from raftsched.api.auth.callers import request_state
 from raftsched.api.serving import Route
 from raftsched.security.shown import path_without_secrets
+from raftsched.surface import health, worker_sessions
 from raftsched.tracing.current import here
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 _TRACE: web.RequestKey[RequestTrace] = web.RequestKey("trace")
 # What comes by itself every few seconds would be most of all traces, and says nothing: probes, scrapes, idle workers.
-_BY_ITSELF = frozenset({METRICS_PATH, "/v1/worker-sessions/{session}/poll"})
+_BY_ITSELF = frozenset({health.METRICS.id, worker_sessions.POLL.id})
 
 _Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def has_traces(route: Route) -> bool:
     """Returns whether requests of this operation have traces."""
-    return route.operation.role != "open" and route.path not in _BY_ITSELF
+    return route.operation.role != "open" and route.operation_id not in _BY_ITSELF
 
 
 def traced(traces: RequestTraces, endpoint: _Endpoint, route: Route) -> _Endpoint:

@@ -78,7 +78,7 @@ async def run(ctx: ApiContext, call: Call[job_actions.RunIn]) -> web.Response:
     accepted = done_before(ctx, name) or await _propose_run(ctx, job_id, call.body, name)
     assert accepted.instance is not None
     made = instance_text(accepted.instance)
-    return reply_fields({"id": made, "job_id": job_text(job_id)}, 202, {"Location": runs.GET.path.format(id=made)})
+    return reply_fields({"id": made, "job_id": job_text(job_id)}, 202, {"Location": runs.GET.at(id=made)})
 
 
 async def _propose_run(ctx: ApiContext, job_id: int, given: job_actions.RunIn, name: Named) -> Accepted:

@@ -103,5 +103,5 @@ def _preview(ctx: ApiContext, job: Job, times: tuple[int, ...], now_ms: int) -> 
 
 
 def _reply(job: Job, count: int) -> web.Response:
-    location = runs.OF_JOB.path.format(id=job_text(job.id))
+    location = runs.OF_JOB.at(id=job_text(job.id))
     return reply_fields({"job_id": job_text(job.id), "count": count}, 202, {"Location": location})

@@ -23,6 +23,7 @@ from raftsched.api.openapi.clients import Problems, referred, typed
 from raftsched.api.openapi.links import Links
 from raftsched.api.serving import Route
 from raftsched.errors import KINDS
+from raftsched.surface import PREFIX
 from raftsched.surface.operation import ALWAYS, HEALTH, READS, AnyOf, Operation, PageOf, Reply, Special
 from raftsched.surface.specials import PROBLEM
 
@@ -105,7 +106,7 @@ def _tag(path: str) -> str:
     parts = [part for part in path.split("/") if part and part != "v1"]
     if parts[:1] == ["namespaces"] and "jobs" in parts:
         return "jobs"
-    return parts[0].partition(":")[0] if path.startswith("/v1/") else "node"
+    return parts[0].partition(":")[0] if path.startswith(PREFIX) else "node"
 
 
 def _operation(route: Route, tag: str, schemas: _Schemas, links: Links, problems: Problems) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from raftsched.api.http.requests import PAGE_DEFAULT, PAGE_MAX
 from raftsched.api.jobs.moments import COUNT_DEFAULT, COUNT_MAX
 from raftsched.api.runs.minutes import STEPS
 from raftsched.api.runs.output_source import OFFSET_MAX, TAIL_BYTES_MIN, TAIL_MAX
-from raftsched.remote.session_secrets import HEADER as SESSION_SECRET
 from raftsched.surface.patterns import DURATION, INSTANCE_ID, JOB_ID, WORKER_SESSION, WORKER_SESSION_NUMBER
 from raftsched.surface.runs import RECENT_JOBS_MAX
+from raftsched.surface.worker_sessions import SESSION_SECRET
 
 _FLAG = {"type": "string", "enum": ["true", "false"]}
 _TIME = {"type": "string", "format": "date-time"}

@@ -164,7 +164,7 @@ async def test(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     with ctx.read() as view:
         row = accepted.row or requested_instance(view, accepted.instance)
         shown = instance_json(row, JobNames(view))
-    return reply(shown, 202, {"Location": runs.GET.path.format(id=instance_text(accepted.instance))})
+    return reply(shown, 202, {"Location": runs.GET.at(id=instance_text(accepted.instance))})
 
 
 def _made_for(spec: WebhookSpec, secret: bytes) -> bytes:
@@ -196,5 +196,5 @@ def _made(
     own = current if made and (current == made or again) else b""
     fields: dict[str, Any] = msgspec.structs.asdict(shown)
     out = WebhookMade(**fields, secret=encode_secret(own) if own else None)
-    location = surface.GET.path.format(name=name) if accepted.created and is_new else None
+    location = surface.GET.at(name=name) if accepted.created and is_new else None
     return reply_tagged(call.request, out, webhook.revision, location)

@@ -215,4 +215,4 @@ def _reply(ctx: ApiContext, key: bytes, accepted: Accepted) -> web.Response:
     with ctx.read() as view:
         row = accepted.row or requested_instance(view, key)  # None: done before, under the same key
         shown = instance_json(row, JobNames(view))
-    return reply(shown, 202, {"Location": f"/v1/instances/{instance_text(key)}"})
+    return reply(shown, 202, {"Location": surface.GET.at(id=instance_text(key))})

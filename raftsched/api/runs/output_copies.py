@@ -89,7 +89,7 @@ async def push(ctx: ApiContext, session: aiohttp.ClientSession, node: str, piece
     if not http:
         raise Problem("output-unavailable", f"Node {node} has no known address.")
     body = _encode(piece)
-    path = f"/v1/nodes/{ctx.node_id}/output-copies"
+    path = surface.COPIES.at(id=ctx.node_id)
     url = URL(url_of(http, path)).with_query(sha256=sha256(body).hexdigest())
     headers = {"Content-Type": COPY, **peer_header(ctx, node, url.raw_path_qs, "PUT")}
     limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENT_S)

@@ -26,7 +26,7 @@ from raftsched.errors import RaftschedError
 from raftsched.output.following.places import in_order
 from raftsched.output.keeping.store import GONE, NOWHERE, REMOVED
 from raftsched.output.reading.reading import Span, Text
-from raftsched.surface.output import PLACE
+from raftsched.surface.output import GET, PLACE
 
 CLIENT: web.AppKey[aiohttp.ClientSession] = web.AppKey("output_client", aiohttp.ClientSession)
 HOP = "Raftsched-Hop"
@@ -222,7 +222,7 @@ async def ask(
             parameters["limit_bytes"] = str(asked.end - rest)
     if asked.resumed:
         passed[RESUME] = f"{attempt.number}.{asked.offset}"
-    path = f"/v1/instances/{instance_text(row.key)}/output"
+    path = GET.at(id=instance_text(row.key))
     url = URL(url_of(http, path)).with_query(parameters)
     headers = {HOP: ctx.node_id, **peer_header(ctx, node, url.raw_path_qs), **passed}
     # A run may be silent for long; only a stream of events says in between that it is there.

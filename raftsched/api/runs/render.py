@@ -8,9 +8,11 @@ from raftsched.core.model import ASKED_FOR, Attempt, Instance, InstanceState
 from raftsched.core.subjects.notices import decode_notice
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.notices.cloudevents import event_id, event_type, subject_of
+from raftsched.surface import output
 from raftsched.surface.runs import EventShown, OutputOut, ProgressOut
 
 NO_ATTEMPT = Attempt(number=0, node="", session=0, token=0, assigned_at_ms=0)
+_BEFORE, _BEHIND = output.GET.path.split("{id}")  # the id of an instance
 _NO_JOB = JobHead(0, "", None)
 
 
@@ -40,7 +42,7 @@ def shown_output(attempt: Attempt, name: str) -> OutputOut | None:
         size=ref.size,
         truncated=ref.truncated,
         sha256=ref.sha256.hex(),
-        url=f"/v1/instances/{name}/output?attempt={attempt.number}",
+        url=f"{_BEFORE}{name}{_BEHIND}?attempt={attempt.number}",
     )
 
 

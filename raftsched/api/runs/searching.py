@@ -304,7 +304,7 @@ class _Search:
             raise Problem("output-unavailable", silent)
         query = {name: value for name, value in request.query.items() if name not in ("cursor", "limit", "consistency")}
         query["min_index"] = str(ctx.cluster.status().applied_index)
-        url = URL(url_of(http, "/v1/instances:search")).with_query(query)
+        url = URL(url_of(http, surface.SEARCH.path)).with_query(query)
         last = self._of[of][-1].row.key
         headers = {
             HOP: ctx.node_id,

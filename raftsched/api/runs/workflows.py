@@ -211,7 +211,7 @@ async def kill(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
         behind = accepted.note
         if not behind:
             shown = WorkflowKilledOut(instance_text(key), killed)
-            return reply_value(shown, 202, {"Location": f"/v1/workflows/{shown.id}"})
+            return reply_value(shown, 202, {"Location": surface.GET.at(id=shown.id)})
 
 
 def _is_known(ctx: ApiContext, key: bytes) -> bool:

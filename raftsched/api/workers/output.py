@@ -14,46 +14,20 @@ from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import bad_parameter
 from raftsched.api.http.slices import Slices
-from raftsched.api.openapi.operation import BODIES, operation
+from raftsched.api.serving import serves
 from raftsched.api.workers.sessions import check_session, session_of
 from raftsched.errors import RaftschedError
 from raftsched.output.format.spool import STDERR, STDOUT
 from raftsched.remote import frames
-from raftsched.remote.frames import FRAMES, Piece
-from raftsched.remote.outputs import PIECE_MAX
-from raftsched.remote.protocol import UploadOut
-from raftsched.remote.session_secrets import HEADER
+from raftsched.remote.frames import Piece
+from raftsched.surface.worker_sessions import OFFSET_MAX, OUTPUT, RAW
 
-RAW = "application/octet-stream"
-OFFSET_MAX = 2**53
 FRAMES_AT_ONCE = 100  # between two looks whether others are to have their turn
 TOKEN_MAX = 2**63 - 1
-_BYTES = {"type": "string", "contentMediaType": RAW}
-_CODES = ("session-over", "not-found", "wrong-offset", "too-many", "disk-full", "stopping")
 
 
-@operation(
-    "Send a piece of a run's output",
-    {200: UploadOut},
-    query=("offset", "stream", "end"),
-    required=("offset",),
-    headers=(HEADER,),
-    body=_BYTES,
-    body_max=PIECE_MAX,
-    media=(RAW, FRAMES),
-    codes=(*BODIES, *_CODES),
-    schemas={"offset": {"type": "integer", "minimum": 0, "maximum": OFFSET_MAX}},
-    role="worker",
-    scope="shared",
-)
+@serves(OUTPUT)
 async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """`offset` counts the bytes of both streams that were sent before; where it is not what the node has, 409
-    wrong-offset says in `offset` where to go on, which at another node is 0, or that the output has ended and nothing
-    more is taken. The same piece may be sent again. application/octet-stream is output of one `stream`, stdout unless
-    given. application/vnd.raftsched.frames is a row of pieces: the stream (one byte: 1 stdout, 2 stderr), the length (4
-    bytes, little endian), and so many bytes; stream 3 says in 8 bytes (little endian) how many bytes are left out
-    there. `end`: nothing follows; the answer has what the report of the run's end is to carry. More than --output-max
-    of the node is left out in the middle."""
     outputs = ctx.received
     if outputs is None:
         raise RaftschedError("stopping")

@@ -22,10 +22,9 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.http.slices import Slices
 from raftsched.api.workers.apart import items, members
-from raftsched.api.workers.schema import PollIn
 from raftsched.core.limits import RESULT_MAX, STATE_MAX
-from raftsched.remote.protocol import REPORTS_MAX, RefusedReport, Report, Token
 from raftsched.remote.reports import TOO_DEEP, TOO_LARGE, Judged, judge, not_valid
+from raftsched.surface.worker_sessions import REPORTS_MAX, PollIn, RefusedReport, Report, Token
 from raftsched.system.nesting import DEPTH_MAX, text_nests_deeper
 
 WALKED_MAX = 64 * 1024  # bytes of what is looked through for each error, and for keys that are given twice

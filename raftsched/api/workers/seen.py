@@ -15,8 +15,7 @@ from raftsched.api.http.durations import format_time, parse_time
 from raftsched.api.http.requests import PAGE_MAX
 from raftsched.core.rules.executors import worker_key, worker_name
 from raftsched.quantities import format_duration
-
-PATH = "/v1/workers"
+from raftsched.surface import workers
 
 
 class Word(NamedTuple):
@@ -87,7 +86,7 @@ async def troubles_of_workers(ctx: ApiContext, request: web.Request) -> dict[str
     with ctx.read() as view:
         if not meta(view).workers:
             return {}
-    told = await words_of(ctx, request, f"{PATH}?limit={PAGE_MAX}")
+    told = await words_of(ctx, request, f"{workers.LIST.path}?limit={PAGE_MAX}")
     if told is None:
         return {key: why for key, why in own_troubles(ctx).items() if worker_name(key) is not None}
     now_ms = ctx.now_ms()
@@ -97,6 +96,6 @@ async def troubles_of_workers(ctx: ApiContext, request: web.Request) -> dict[str
 async def heard_of_worker(ctx: ApiContext, request: web.Request, key: str) -> int | None:
     """When the leader last heard of a worker; None: nobody says."""
     name = worker_name(key) or ""
-    told = await words_of(ctx, request, f"{PATH}/{name}")
+    told = await words_of(ctx, request, workers.GET.path.format(name=name))
     word = own_word(ctx, name) if told is None else told.get(name, Word())
     return None if word.last_heartbeat_at is None else parse_time(word.last_heartbeat_at)

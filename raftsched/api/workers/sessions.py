@@ -17,48 +17,22 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.fallback import sends_no_more
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
-from raftsched.api.openapi.operation import BODIES, Reply, operation
+from raftsched.api.serving import serves
+from raftsched.api.workers.opening import check_opening
 from raftsched.api.workers.polls import read_poll
-from raftsched.api.workers.schema import (
-    BindIn,
-    CloseIn,
-    PollAnswer,
-    PollIn,
-    WorkerSessionIn,
-    WorkerSessionOut,
-    check_opening,
-)
 from raftsched.core.rows import TOKENS
 from raftsched.core.subjects.cluster import Session
 from raftsched.errors import RaftschedError
 from raftsched.remote.gateway import NameTaken
-from raftsched.remote.session_secrets import HEADER, parse
+from raftsched.remote.session_secrets import parse
+from raftsched.surface import worker_sessions, workers
+from raftsched.surface.worker_sessions import SESSION_SECRET
 
-OPENING_MAX = 256 * 1024  # bytes of a body
-POLL_MAX = 4 * 1024 * 1024
-CLOSING_MAX = 512 * 1024
-BINDING_MAX = 64 * 1024
 LOOKED_AT_S = 1.0  # a token may be revoked while a poll waits for longer
 
-_WRITES = ("no-leader", "overloaded", "stopping", "unknown-outcome")
 
-
-@operation(
-    "Open a worker's session",
-    {201: Reply(WorkerSessionOut, "The session, and its lease.", ("Location",), leads_to="/v1/workers/{name}")},
-    body=WorkerSessionIn,
-    body_max=OPENING_MAX,
-    codes=(*BODIES, *_WRITES, "name-taken", "too-many"),
-    role="worker",
-    scope="shared",
-    repeatable=True,
-    work=True,
-)
-async def open_session(ctx: ApiContext, call: Call[WorkerSessionIn]) -> web.Response:
-    """A worker takes runs under a session, with any node. While another process works under the same name, or did a
-    moment ago, the name is taken (409, and when to ask again). The lease counts from when the request was sent, so
-    that an answer must not be given twice: who got none asks again, with a higher `opening`, and what the first request
-    opened ends at once."""
+@serves(worker_sessions.OPEN)
+async def open_session(ctx: ApiContext, call: Call[worker_sessions.WorkerSessionIn]) -> web.Response:
     worker = call.body
     check_opening(worker)
     worker.incarnation = _incarnation_of(worker.incarnation)
@@ -73,26 +47,11 @@ async def open_session(ctx: ApiContext, call: Call[WorkerSessionIn]) -> web.Resp
         )
     except NameTaken as taken:
         raise Problem(taken.code, taken.detail, headers={"Retry-After": str(taken.after_s)}) from None
-    return reply_value(opened, 201, {"Location": f"/v1/workers/{opened.name}"})
+    return reply_value(opened, 201, {"Location": workers.GET.path.format(name=opened.name)})
 
 
-@operation(
-    "Poll for a worker",
-    {200: Reply(PollAnswer, "Runs to begin, runs to end, and for how long the worker may run any.")},
-    headers=(HEADER,),
-    body=PollIn,
-    body_max=POLL_MAX,
-    codes=(*BODIES, *_WRITES, "not-found", "session-over", "too-many", "rate-limited", "disk-full"),
-    role="worker",
-    scope="shared",
-    repeatable=True,
-    paced=True,
-)
-async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
-    """Renews the lease, hands in reports, takes runs, and waits for some if there are none. It may be sent again, to
-    any node: the same runs are given until a poll says that they were taken (`after`), and reports that are known
-    already change nothing. A report that is not as it must be is refused alone (`refused`, "invalid"), as long as the
-    body is JSON and says whose the report is. 410: the session is over, and so must be all that runs under it."""
+@serves(worker_sessions.POLL)
+async def poll(ctx: ApiContext, call: Call[worker_sessions.PollIn]) -> web.Response:
     began, who = ctx.clock.monotonic(), caller()
     request = call.request
     session = session_of(call)
@@ -121,42 +80,14 @@ async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
     return reply_value(answer)
 
 
-@operation(
-    "Close a worker's session",
-    {204: Reply(None, "The session is over.")},
-    headers=(HEADER,),
-    body=CloseIn,
-    body_required=False,
-    body_max=CLOSING_MAX,
-    codes=(*BODIES, *_WRITES, "not-found"),
-    role="worker",
-    scope="shared",
-    repeatable=True,
-)
-async def close(ctx: ApiContext, call: Call[CloseIn]) -> web.Response:
-    """Ends a session. What the worker had is given to others at once. It may be sent again: a session that is over
-    stays so."""
+@serves(worker_sessions.CLOSE)
+async def close(ctx: ApiContext, call: Call[worker_sessions.CloseIn]) -> web.Response:
     await ctx.workers.close(session_of(call), call.body, check_session, whose=caller().whose)
     return web.Response(status=204)
 
 
-@operation(
-    "Give a worker's session to another token",
-    {204: Reply(None, "The session is that of the token of this request.")},
-    headers=(HEADER,),
-    body=BindIn,
-    body_max=BINDING_MAX,
-    codes=(*BODIES, *_WRITES, "not-found", "session-over"),
-    role="worker",
-    scope="shared",
-    repeatable=True,
-    work=True,
-)
-async def bind(ctx: ApiContext, call: Call[BindIn]) -> web.Response:
-    """A worker that gets another token goes on with its session, and with what runs under it: it shows the new token as
-    always, and the secret of the earlier one in the body. That one may have been revoked by then, or have expired, as
-    long as the session is open. The new token has to be good for all that the session takes runs of. It may be sent
-    again."""
+@serves(worker_sessions.BIND)
+async def bind(ctx: ApiContext, call: Call[worker_sessions.BindIn]) -> web.Response:
     await ctx.workers.bind(
         session_of(call),
         _owner_of(ctx, call.body.secret),
@@ -189,12 +120,12 @@ def session_of(call: Call[Any]) -> str:
     """Returns the text of the session: its number, "-", and its secret. Workers of before 0.3.0 put all of it into the
     address, where proxies note it down. Raises Problem not-found for what no opening was ever answered with."""
     address = call.path["session"]
-    text = call.request.headers.get(HEADER, address)
+    text = call.request.headers.get(SESSION_SECRET, address)
     if parse(text) is None or address not in (text, text.partition("-")[0]):
         raise Problem(
             "not-found",
             "There is no such session. Its number goes into the address, and all that its opening was answered with as "
-            f'"session" into the header {HEADER}.',
+            f'"session" into the header {SESSION_SECRET}.',
         )
     return text
 

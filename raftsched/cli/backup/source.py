@@ -11,6 +11,7 @@ from raftsched.cli.cluster.views import named
 from raftsched.cli.failures import Failure
 from raftsched.client.errors import ClientError
 from raftsched.client.http import Client
+from raftsched.surface.plain import cluster as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Answer
@@ -26,7 +27,7 @@ class Nodes:
         self._client = client
         client.timeout = _SILENT_S
         self._has_log: list[Client] = []  # the one that had what others no longer have
-        view = client.get("/v1/cluster")
+        view = client.get(addresses.STATUS)
         self.id = _id(view)
         self._named = named(view, client.servers)
 
@@ -55,7 +56,7 @@ class Nodes:
 
     def state(self, target: Path) -> None:
         with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
-            for piece in self._client.stream("/v1/cluster/snapshot", _NEWEST, silent_s=_SILENT_S):
+            for piece in self._client.stream(addresses.SNAPSHOT, _NEWEST, silent_s=_SILENT_S):
                 out.write(piece)
 
 
@@ -70,7 +71,7 @@ def _segment(client: Client, after: int) -> Answer:
     from raftsched.backups.making import WentBack
 
     try:
-        return client.request("GET", "/v1/cluster/log", query={"after": after, **_NEWEST})
+        return client.request("GET", addresses.LOG, query={"after": after, **_NEWEST})
     except ClientError as error:
         if error.code == "behind":
             raise WentBack(

@@ -24,6 +24,7 @@ from raftsched.quantities import size_text
 from raftsched.security.files import replacing
 from raftsched.security.keyring import KEY_FILE, read_keyring
 from raftsched.security.sealed_backup import NotOpened, Sealing, is_sealed, opened, read_identity
+from raftsched.surface.plain import cluster as addresses
 from raftsched.system.regular_files import open_regular
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from raftsched.security.keyring import Keyring
     from raftsched.store.backup import Contents
 
-_PATH = "/v1/cluster/snapshot"
 _SUM = 65  # bytes: the last line of a backup, the SHA-256 of what stands before it
 _SILENT_S = 120.0  # a node writes its copy before it sends the first byte
 
@@ -102,7 +102,7 @@ def tell_kept(client: Client, index: int) -> None:
     from raftsched.client.errors import ClientError
 
     with suppress(ClientError):
-        client.request("GET", "/v1/cluster/log", query={"after": index, "consistency": "leader"})
+        client.request("GET", addresses.LOG, query={"after": index, "consistency": "leader"})
 
 
 def no_room(error: OSError) -> Failure | None:
@@ -123,7 +123,7 @@ def _sealing(out: BinaryIO, recipient: str) -> Sealing:
 def _receive(client: Client, query: dict[str, str], out: BinaryIO | Sealing, progress: Progress, answered: Any) -> int:
     """Writes a backup, and returns its bytes. Raises Failure when it did not arrive whole."""
     digest, held, size = hashlib.sha256(), b"", 0
-    for piece in client.stream(_PATH, query, silent_s=_SILENT_S, answered=answered):
+    for piece in client.stream(addresses.SNAPSHOT, query, silent_s=_SILENT_S, answered=answered):
         out.write(piece)
         size += len(piece)
         held += piece

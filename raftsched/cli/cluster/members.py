@@ -15,14 +15,15 @@ from raftsched.cli.failures import Failure
 from raftsched.cli.remote import Listing, options, remote
 from raftsched.cli.resources.resource import viewing
 from raftsched.cli.terminal.output import Column, cell, print_for_programs, print_table
+from raftsched.client.wire import at
 from raftsched.errors import Exit
 from raftsched.lost_majority import ELSE, lost_majority
+from raftsched.surface.plain import cluster as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.errors import ClientError
     from raftsched.client.http import Client
 
-_PATH = "/v1/cluster/members"
 _LOOK_S = 0.5
 _SAY_S = 2.0  # how often progress is told at most
 _SAY_AGAIN_S = 15.0  # and how often what is the same as before
@@ -71,7 +72,7 @@ def list_(client: Client, fmt: str) -> None:
       raftsched cluster members
       raftsched cluster members list -o json | jq -r '.waiting[].id'
     """
-    answer = client.get(_PATH)
+    answer = client.get(addresses.MEMBERS)
     if not print_for_programs(fmt, answer, *(member["id"] for member in answer["items"])):
         print_table([t for t, _ in _COLUMNS], [[cell(get(m)) for _, get in _COLUMNS] for m in answer["items"]])
         tell_moved(answer["items"])
@@ -169,7 +170,7 @@ def remove(client: Client, node: str) -> None:
       raftsched cluster members remove n4
     """
     with _or_why(client):
-        client.request("DELETE", f"{_PATH}/{_node_id(node)}")
+        client.request("DELETE", at(addresses.REMOVE_MEMBER, id=_node_id(node)))
     click.echo(f"{node} is no member any more; stop it now")
 
 
@@ -191,7 +192,7 @@ def _pinned(store: str | None) -> dict[str, str]:
 def _let_in(client: Client, node: str, body: dict[str, Any], wait: bool, timeout: float) -> None:
     if not wait:
         with _or_why(client):
-            member = client.post(_PATH, body)
+            member = client.post(addresses.ADD_MEMBER, body)
         click.echo(f"{node} votes" if member["voter"] else f"{node} is let in; it catches up, and votes by itself then")
         return
     from raftsched.client.errors import ClientError
@@ -204,7 +205,7 @@ def _let_in(client: Client, node: str, body: dict[str, Any], wait: bool, timeout
     while True:
         try:
             if not asked:
-                client.post(_PATH, body)
+                client.post(addresses.ADD_MEMBER, body)
                 asked = True
             text = _progress(client, node)
             if text is None:
@@ -252,7 +253,7 @@ def _passes(error: ClientError) -> bool:
 
 def _progress(client: Client, node: str) -> str | None:
     """Returns how far a new member is; None when it votes."""
-    member = next((m for m in client.get(_PATH)["items"] if m["id"] == node), None)
+    member = next((m for m in client.get(addresses.MEMBERS)["items"] if m["id"] == node), None)
     if member is None:
         return f"{node} is not seen among the members yet"
     if member["voter"]:

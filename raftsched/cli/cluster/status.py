@@ -12,6 +12,7 @@ from raftsched.cli.resources.resource import viewing
 from raftsched.cli.terminal.output import Column, cell, print_for_programs, print_rows, print_table
 from raftsched.quantities import size_text
 from raftsched.surface.plain import cluster as addresses
+from raftsched.surface.plain import settings
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -67,7 +68,7 @@ def status(client: Client, fmt: str) -> None:
       raftsched cluster status
       raftsched cluster status -o json | jq -r .leader
     """
-    answer = client.get("/v1/cluster")
+    answer = client.get(addresses.STATUS)
     if not print_for_programs(fmt, answer, *(node["id"] for node in answer["nodes"])):
         views = [answer]
         if not answer.get("leader"):
@@ -133,7 +134,7 @@ def pause(client: Client) -> None:
     \b
       raftsched cluster pause
     """
-    client.post("/v1/cluster/pause")
+    client.post(settings.PAUSE)
     click.echo("paused: nothing is started until 'raftsched cluster resume'")
 
 
@@ -145,7 +146,7 @@ def resume(client: Client) -> None:
     \b
       raftsched cluster resume
     """
-    client.post("/v1/cluster/resume")
+    client.post(settings.RESUME)
     click.echo("resumed")
 
 
@@ -161,5 +162,5 @@ def transfer(client: Client, to: str | None) -> None:
       raftsched cluster transfer
       raftsched cluster transfer --to n2
     """
-    answer = client.post("/v1/cluster/leader", {} if to is None else {"to": to}, repeatable=to is not None)
+    answer = client.post(addresses.TRANSFER, {} if to is None else {"to": to}, repeatable=to is not None)
     click.echo(f"{answer['leader'] or 'another member'} leads, term {answer['term']}")

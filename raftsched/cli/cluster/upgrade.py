@@ -8,11 +8,11 @@ import click
 
 from raftsched.cli.remote import format_option, remote
 from raftsched.cli.terminal.output import cell, print_for_programs, print_table
+from raftsched.surface.plain import cluster as addresses
+from raftsched.surface.plain import settings
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
-
-_SETTINGS = "/v1/cluster/settings"
 
 
 @click.command(short_help="Show how far an upgrade is; hold it, or let it end.")
@@ -32,8 +32,8 @@ def upgrade(client: Client, hold: bool | None, fmt: str) -> None:
       raftsched cluster upgrade --no-hold
     """
     if hold is not None:
-        client.request("PATCH", _SETTINGS, body={"upgrade_hold": int(hold)}, repeatable=True)
-    answer = client.get("/v1/cluster")
+        client.request("PATCH", settings.PATCH, body={"upgrade_hold": int(hold)}, repeatable=True)
+    answer = client.get(addresses.STATUS)
     if not print_for_programs(fmt, answer, *(node["id"] for node in answer["nodes"])):
         fields = ("id", "version", "level", "alive")
         rows = [[cell(node.get(field)) for field in fields] for node in answer["nodes"]]

@@ -7,13 +7,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from raftsched.lost_majority import Lost, lost_majority
+from raftsched.surface.plain import cluster as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
     from raftsched.client.servers import Server
 
 ASK_WAIT_S = 3.0
-PATH = "/v1/cluster"
 
 
 def each_view(client: Client, first: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -60,7 +60,9 @@ def _asked(client: Client, servers: Sequence[Server]) -> list[dict[str, Any]]:
 
     def ask(server: Server) -> dict[str, Any] | None:
         try:
-            return dict(Http([server], timeout=ASK_WAIT_S, token=client.token, trust=client.trust).get(PATH))
+            return dict(
+                Http([server], timeout=ASK_WAIT_S, token=client.token, trust=client.trust).get(addresses.STATUS)
+            )
         except ClientError:
             return None
 

@@ -10,30 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.cluster.running import RUNNING
+from raftsched.cli.cluster.running import options_of
 from raftsched.cli.failures import Failure
 from raftsched.cli.remote import client, options
 from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT
 from raftsched.client.trust import SYSTEM, from_environment
+from raftsched.config.flags import WORKER
 from raftsched.errors import Exit, StartupError
 
 if TYPE_CHECKING:
     from raftsched.config.worker import WorkerConfig
 
 
+_LABELS = click.option("--labels", "more_labels", metavar="KEY=VALUE,...", help="Several labels at once.")
+
+
 @click.command()
-@click.option("--server", metavar="URL[,URL]", help="Nodes to work for; several, so that one may fail.")
-@click.option("--name", metavar="NAME", help="Its name in the cluster.  [default: that of this machine]")
-@click.option("--data", metavar="DIR", help="Its own place.  [default: raftsched/workers/NAME below the user's state]")
-@click.option("--token-file", metavar="FILE", help="Its token, of the role worker (or RAFTSCHED_TOKEN, --token).")
-@click.option("--slots", metavar="N", help="Runs at one time.  [default: 32 for each CPU]")
-@click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="For placement; may be repeated.")
-@click.option("--labels", "more_labels", metavar="KEY=VALUE,...", help="Several labels at once.")
-@click.option("--queues", metavar="NAME,...", help="Takes runs of these queues only.")
-@click.option("--namespaces", metavar="NAME,...", help="Takes runs of these namespaces only.")
-@click.option("--grace", metavar="DURATION", help="What runs have to end when the worker stops.  [default: 10s]")
-@options(*RUNNING)
-@click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
+@options(*options_of(WORKER, labels=_LABELS))
 @click.pass_context
 def worker(ctx: click.Context, /, config: str | None, more_labels: str | None, **flags: Any) -> None:
     """Run jobs for a cluster on this machine, without being a node of it, until SIGTERM or Ctrl-C.

@@ -17,6 +17,7 @@ import click
 from raftsched.cli.dev.state import CA_FILE, DEFAULT_DIR
 from raftsched.cli.failures import Failure
 from raftsched.errors import Exit
+from raftsched.surface.plain import cluster as addresses
 
 if TYPE_CHECKING:
     from raftsched.cli.dev.processes import DevCluster
@@ -200,7 +201,7 @@ def _cluster(directory: Path, state: DevState, without: Member | None = None) ->
     for member in state.members:
         if member is not without:
             try:
-                views.append(_client(directory, [member], 2.0).get("/v1/cluster"))
+                views.append(_client(directory, [member], 2.0).get(addresses.STATUS))
             except ClientError:
                 continue
     return max(views, key=lambda v: (v.get("term") or 0, v.get("leader") is not None), default=None)
@@ -314,7 +315,7 @@ def _serve(cluster: DevCluster, clock: Clock, directory: Path, samples: bool) ->
     def tick() -> None:
         nonlocal leader
         try:
-            view = client.get("/v1/cluster")
+            view = client.get(addresses.STATUS)
         except ClientError:
             view = {}
         now = (str(view["leader"]), int(view["term"])) if view.get("leader") else leader

@@ -19,6 +19,8 @@ from raftsched.cli.doctor.hiding import hidden_in, lines_without_secrets, withou
 from raftsched.cli.failures import Failure
 from raftsched.errors import Exit
 from raftsched.security.shown import HIDDEN
+from raftsched.surface import PREFIX
+from raftsched.surface.plain import cluster, health, jobs, nodes, queues, settings, workers
 from raftsched.system.clock import SystemClock
 from raftsched.version import __version__
 
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
 WAIT_S = 5.0  # for each answer
 FILE_MAX = 8 << 20  # bytes
 JOBS_MAX = 1_000
-_ASKED = ("cluster", "cluster/settings", "cluster/terms", "cluster/members", "nodes", "workers", "queues")
+_ASKED = (
+    *(cluster.STATUS, settings.GET, cluster.TERMS, cluster.MEMBERS),
+    *(nodes.LIST, workers.LIST, queues.LIST),
+)
 # of a job: nothing that it runs, is given, or printed
 _JOB_FIELDS = ",".join((
     *("id", "name", "namespace", "state", "queue", "triggers", "next_fire_at", "last_start_at", "last_end_at"),
@@ -104,19 +109,19 @@ def _of_cluster(client: Client, with_jobs: bool) -> Iterator[tuple[str, str]]:
     from raftsched.client.servers import parse_servers
 
     one = Http(client.servers, timeout=WAIT_S, token=client.token, trust=client.trust)
-    nodes: list[dict[str, Any]] = []
+    known: list[dict[str, Any]] = []
     for path in _ASKED:
-        found = _answer(lambda path=path: one.get(f"/v1/{path}"))  # type: ignore[misc]
-        nodes = found.get("nodes", nodes) if path == "cluster" else nodes
-        yield f"{path.replace('/', '-')}.json", _json(found)
+        found = _answer(lambda path=path: one.get(path))  # type: ignore[misc]
+        known = found.get("nodes", known) if path == cluster.STATUS else known
+        yield f"{path.removeprefix(PREFIX).replace('/', '-')}.json", _json(found)
     if with_jobs:
         query = {"fields": _JOB_FIELDS, "limit": JOBS_MAX}
-        yield "jobs.json", _json(_answer(lambda: one.get("/v1/jobs", query)))
-    for node in nodes:
+        yield "jobs.json", _json(_answer(lambda: one.get(jobs.LIST, query)))
+    for node in known:
 
         def metrics(http: str = node.get("http") or "") -> str:
             asked = Http(parse_servers(http), timeout=WAIT_S, token=client.token, trust=client.trust)
-            return asked.request("GET", "/metrics").body.decode("utf-8", "replace")
+            return asked.request("GET", health.METRICS).body.decode("utf-8", "replace")
 
         told = _answer(metrics)
         yield f"metrics/{node['id']}.txt", without_secrets(told) if isinstance(told, str) else _json(told)

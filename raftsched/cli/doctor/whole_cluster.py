@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from raftsched.cli.cluster.views import lost_in
 from raftsched.doctor import Finding
+from raftsched.surface.plain import cluster as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 ASK_WAIT_S = 5.0  # for the node that tells of the cluster; it waits a second for the others
 NODE_WAIT_S = 2.0  # for each node; they are asked at the same time
-PATH = "/v1/cluster/doctor"
 _OF_MAJORITY = ("leader", "quorum", "members")  # checks whose advice is another where a majority is lost
 
 
@@ -25,12 +25,12 @@ def look_at_cluster(client: Client) -> Iterator[Finding]:
 
     one = Http(client.servers, timeout=ASK_WAIT_S, token=client.token, trust=client.trust)
     try:
-        cluster = one.get("/v1/cluster")
+        cluster = one.get(addresses.STATUS)
     except ClientError as error:
         yield _unanswered(error)
         return
     try:
-        seen = one.get(PATH)
+        seen = one.get(addresses.DOCTOR)
     except ClientError as error:
         if error.status not in (401, 403, 503) and error.code not in ("unreachable", "timeout"):
             raise

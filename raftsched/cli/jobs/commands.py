@@ -12,10 +12,11 @@ from raftsched.cli.jobs.operations import by_filter, many_options
 from raftsched.cli.lazy import LazyGroup
 from raftsched.cli.remote import each, find_job, format_option, job_ref, read_json, remote
 from raftsched.cli.resources.resource import listing, print_one, rows, said_fields, viewing, viewing_by
-from raftsched.cli.runs.states import INSTANCE_STATES, state_option
+from raftsched.cli.runs.states import state_option
 from raftsched.cli.terminal.output import Column, print_fields, print_json, print_rows
 from raftsched.surface.plain import job_actions, schedules, statistics
 from raftsched.surface.plain import jobs as addresses
+from raftsched.surface.plain.enums import INSTANCE_STATE_NAME
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -343,7 +344,7 @@ def revisions(client: Client, job: str, fmt: str) -> None:
 @click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
 @click.option("--from", "start", metavar="TIME", help="Due at or after.  [default: all of a job, else the last hour]")
 @click.option("--to", "end", metavar="TIME", help="Due before.  [default: now]")
-@state_option(INSTANCE_STATES, "Only of instances in one of these states; may be repeated.")
+@state_option(INSTANCE_STATE_NAME, "Only of instances in one of these states; may be repeated.")
 @viewing
 def stats(client: Client, job: str | None, fmt: str, **given: Any) -> None:
     """Show how runs went: counts, durations, lateness; of one job, of all, of an owner's or a namespace's.
@@ -352,6 +353,7 @@ def stats(client: Client, job: str | None, fmt: str, **given: Any) -> None:
       raftsched jobs stats billing/nightly-report
       raftsched jobs stats --owner ana --from 2026-11-20T00:00:00Z
     """
+
     query = {"from": given["start"], "to": given["end"], "state": given["state"]}
     if job is not None:
         if given["owner"] or given["namespace"]:

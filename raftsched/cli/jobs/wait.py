@@ -17,12 +17,11 @@ from raftsched.cli.runs.why import error_line
 from raftsched.cli.terminal.output import shown
 from raftsched.errors import Exit
 from raftsched.surface.plain import runs
-from raftsched.surface.plain.enums import JOB_STATE
+from raftsched.surface.plain.enums import END_STATE_NAME, JOB_STATE
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_FINAL = ("SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED")
 _FIRST_LOOK_S = 0.1
 _LOOK_S = 2.0  # the longest time between two looks
 _UNSEEN_S = 5.0  # what was made a moment ago may not be known to every node yet
@@ -119,7 +118,7 @@ def wait(client: Client, refs: tuple[str, ...], wanted: str, timeout_ms: int) ->
 
 def _ended(client: Client, instance: str) -> Any:
     found = client.get(runs.GET.format(id=instance))
-    return found if found["state"] in _FINAL else None
+    return found if found["state"] in END_STATE_NAME else None
 
 
 def _run_of(client: Client, watch: Watch, ref: str) -> str:

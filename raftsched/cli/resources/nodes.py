@@ -14,11 +14,12 @@ from raftsched.cli.remote import format_option, remote
 from raftsched.cli.resources.resource import Resource, each_command, get_command, identified, tell, viewing
 from raftsched.cli.terminal.output import Column, cell, print_rows
 from raftsched.errors import Exit
+from raftsched.surface.plain import nodes as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_NODES = Resource("/v1/nodes", names.NODE)
+_NODES = Resource(addresses.LIST, names.NODE)
 _LOOK_S = 0.5
 
 

@@ -17,12 +17,12 @@ from raftsched.cli.resources.resource import (
     rows,
     tell,
 )
-from raftsched.cli.runs.states import INSTANCE_STATES, state_option
+from raftsched.cli.runs.states import state_option
 from raftsched.cli.runs.why import error_line
 from raftsched.cli.terminal.output import Column, print_for_programs, print_rows
 from raftsched.surface.plain import runs
 from raftsched.surface.plain import webhooks as addresses
-from raftsched.surface.plain.enums import CLUSTER_EVENT_NAME, EVENT_NAME
+from raftsched.surface.plain.enums import CLUSTER_EVENT_NAME, EVENT_NAME, INSTANCE_STATE_NAME
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -262,7 +262,7 @@ def rotate(client: Client, webhook: str, overlap: str, secret_file: Any, fmt: st
 
 @webhooks.command()
 @click.argument("webhook", metavar="WEBHOOK")
-@state_option(INSTANCE_STATES)
+@state_option(INSTANCE_STATE_NAME)
 @listing(limit=20)
 def deliveries(client: Client, webhook: str, state: str | None, fmt: str, **given: Any) -> None:
     """List what was sent to a webhook, the newest first. Each is an instance: see raftsched instances.

@@ -11,11 +11,12 @@ from raftsched import names
 from raftsched.cli.resources.nodes import labels_text
 from raftsched.cli.resources.resource import Resource, listing, named, rows, viewing
 from raftsched.cli.terminal.output import Column, print_fields, print_for_programs, print_rows, print_table
+from raftsched.surface.plain import workers as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_WORKERS = Resource("/v1/workers", names.WORKER)
+_WORKERS = Resource(addresses.LIST, names.WORKER)
 
 
 def _served(found: Sequence[str] | None) -> str:

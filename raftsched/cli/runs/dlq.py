@@ -15,6 +15,7 @@ from raftsched.cli.runs.parts import go_through
 from raftsched.cli.runs.why import error_line
 from raftsched.cli.terminal.output import Column, print_rows
 from raftsched.cli.terminal.progress import progress_option
+from raftsched.surface.plain import dead_letters as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -79,7 +80,7 @@ def list_(client: Client, fmt: str, limit: int, everything: bool, **given: Any) 
       raftsched dlq list --job billing/nightly-report --from 2026-11-20T00:00:00Z
     """
     how = {"limit": limit, "everything": everything}
-    found = rows(client, "/v1/dead-letters", how, _query(client, given))
+    found = rows(client, addresses.LIST, how, _query(client, given))
     print_rows(fmt, found, _COLUMNS, identified, "no dead letters")
 
 
@@ -104,7 +105,7 @@ def requeue(client: Client, ids: tuple[str, ...], everything: bool, dry_run: boo
             yield {"filter": wanted} if wanted else {"all": True}
 
     def ask(body: dict[str, Any]) -> Any:
-        return client.post("/v1/dead-letters/requeue", {**body, "dry_run": dry_run})
+        return client.post(addresses.REQUEUE, {**body, "dry_run": dry_run})
 
     go_through("dead letters", bodies(), ask, "requeued", "requeued", dry_run=dry_run)
 
@@ -132,7 +133,7 @@ def purge(client: Client, ids: tuple[str, ...], everything: bool, dry_run: bool,
 
     def ask(query: dict[str, Any]) -> Any:
         which = {**query, "dry_run": dry_run or None}
-        return client.request("DELETE", "/v1/dead-letters", query=which, headers=own_key()).json()
+        return client.request("DELETE", addresses.DISCARD, query=which, headers=own_key()).json()
 
     go_through("dead letters", queries(), ask, "discarded", "discarded", dry_run=dry_run)
 

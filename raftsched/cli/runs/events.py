@@ -10,8 +10,10 @@ import click
 
 from raftsched.cli.remote import check_namespace, find_job, remote
 from raftsched.cli.runs.executors import executor_of
-from raftsched.cli.runs.states import INSTANCE_STATES, JOB_STATES, state_option
+from raftsched.cli.runs.states import state_option
 from raftsched.cli.terminal.output import cell
+from raftsched.surface.plain import events as addresses
+from raftsched.surface.plain.enums import INSTANCE_STATE_NAME, JOB_STATE
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -26,7 +28,7 @@ _TYPE_WIDTH = 20
 )
 @click.option("--job", metavar="JOB", help="Of this job: name, namespace/name or id.")
 @click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
-@state_option((*JOB_STATES, *INSTANCE_STATES), "Of what is in one of these states then; may be repeated.")
+@state_option((*JOB_STATE, *INSTANCE_STATE_NAME), "Of what is in one of these states then; may be repeated.")
 @click.option("--after", metavar="ID", help="After this event, or this index of the log; or: oldest.")
 @click.option(
     "-o",
@@ -62,7 +64,7 @@ def events(
     }
     if job:
         query["job"] = find_job(client, job)["id"]
-    for event in watch(client, "/v1/events", query):
+    for event in watch(client, addresses.LIST, query):
         if fmt == "name":
             click.echo(event.get("instance_id") or event.get("job_id") or cell(event.get("subject")))
         elif fmt == "yaml":

@@ -15,7 +15,7 @@ from raftsched.cli.resources.resource import identified, listing, rows, viewing_
 from raftsched.cli.runs.executors import executor_of
 from raftsched.cli.runs.parts import go_through
 from raftsched.cli.runs.searching import ago, search
-from raftsched.cli.runs.states import INSTANCE_STATES, state_option
+from raftsched.cli.runs.states import state_option
 from raftsched.cli.runs.why import error_line, why
 from raftsched.cli.terminal.output import (
     Column,
@@ -28,17 +28,21 @@ from raftsched.cli.terminal.output import (
 from raftsched.cli.terminal.progress import progress_option
 from raftsched.errors import Exit
 from raftsched.quantities import format_duration
+from raftsched.surface.plain import runs
+from raftsched.surface.plain.enums import INSTANCE_STATE_NAME, LIVE_STATE_NAME
+from raftsched.surface.plain.explain import INSTANCE as EXPLAIN
+from raftsched.surface.plain.output import GET as OUTPUT
+from raftsched.surface.plain.output import STREAM_NAME
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}@[0-9]{1,16}(?:-[0-9a-f]{16})?", re.ASCII)
 _PARTS_SHOWN = 20  # of those that did not succeed
-_GOING = INSTANCE_STATES[:4]
 
 
 def _why(instance: Mapping[str, Any]) -> str | None:
-    if instance.get("kill_asked") and instance["state"] in _GOING:
+    if instance.get("kill_asked") and instance["state"] in LIVE_STATE_NAME:
         return "asked to end"
     progress = instance.get("progress")
     if progress and instance["state"] == "RUNNING":
@@ -74,9 +78,9 @@ def check_id(instance: str) -> None:
         )
 
 
-def _path(instance: str) -> str:
+def _path(address: str, instance: str) -> str:
     check_id(instance)
-    return f"/v1/instances/{instance}"
+    return address.format(id=instance)
 
 
 def run_of(client: Client, ref: str) -> str:
@@ -103,7 +107,7 @@ def instances() -> None:
 @instances.command("list")
 @click.option("--job", metavar="JOB", help="Of this job: name, namespace/name or id.")
 @click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
-@state_option(INSTANCE_STATES)
+@state_option(INSTANCE_STATE_NAME)
 @click.option("--node", metavar="ID", help="That ran on this node.")
 @click.option("--worker", metavar="NAME", help="That ran on this remote worker.")
 @click.option("--from", "start", metavar="TIME", help="Scheduled at or after (RFC 3339).")
@@ -132,7 +136,7 @@ def list_(
     }
     if job:
         query["job"] = find_job(client, job)["id"]
-    print_rows(fmt, rows(client, "/v1/instances", given, query), _COLUMNS, identified, "no instances")
+    print_rows(fmt, rows(client, runs.LIST, given, query), _COLUMNS, identified, "no instances")
 
 
 @instances.command()
@@ -145,7 +149,7 @@ def get(client: Client, ref: str, fmt: str) -> None:
       raftsched instances get 0d3k5xw2a9f4m@1763600400000
       raftsched instances get billing/nightly-report
     """
-    found: dict[str, Any] = client.get(_path(run_of(client, ref)))
+    found: dict[str, Any] = client.get(_path(runs.GET, run_of(client, ref)))
     if not print_for_programs(fmt, found, found["id"]):
         parts = found.get("parts")
         hidden = ("attempts", "output", "parts")
@@ -179,7 +183,7 @@ def explain(client: Client, ref: str, fmt: str) -> None:
       raftsched instances explain 0d3k5xw2a9f4m@1763600400000
       raftsched instances explain billing/nightly-report
     """
-    found: dict[str, Any] = client.get(_path(run_of(client, ref)) + "/explain")
+    found: dict[str, Any] = client.get(_path(EXPLAIN, run_of(client, ref)))
     if print_for_programs(fmt, found, found["id"]):
         return
     click.echo(found["text"])
@@ -203,7 +207,7 @@ def explain(client: Client, ref: str, fmt: str) -> None:
 @instances.command()
 @click.argument("ref", metavar="ID|JOB")
 @click.option("-f", "--follow", is_flag=True, help="Go on as output comes, until the attempt ends.")
-@click.option("--stream", type=click.Choice(["stdout", "stderr"]), help="Only this one.  [default: both as they came]")
+@click.option("--stream", type=click.Choice(STREAM_NAME), help="Only this one.  [default: both as they came]")
 @click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [default: the last]")
 @click.option("--tail", type=click.IntRange(0, 100_000), metavar="N", help="Only the last N lines.")
 @click.option("--split", is_flag=True, help="What it wrote to stderr goes to stderr.  [default: both to stdout]")
@@ -223,7 +227,7 @@ def output(
     from raftsched.client.event_stream import pieces
 
     query = {"follow": True if follow else None, "stream": stream, "attempt": attempt, "tail": tail}
-    path = _path(run_of(client, ref)) + "/output"
+    path = _path(OUTPUT, run_of(client, ref))
     if split:
         for said in pieces(client, path, query):
             sink = sys.stderr if said["stream"] == "stderr" else sys.stdout
@@ -240,7 +244,7 @@ def output(
 @click.option("--job", metavar="JOB", help="Of this job: name, namespace/name or id.")
 @click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
 @click.option("--ignore-case", "-i", is_flag=True, help="In whatever case it is written.")
-@click.option("--stream", type=click.Choice(["stdout", "stderr"]), help="Only one of both.")
+@click.option("--stream", type=click.Choice(STREAM_NAME), help="Only one of both.")
 @click.option("--since", metavar="TIME", help="Scheduled in this time up to now, such as 1d.")
 @click.option("--from", "start", metavar="TIME", help="Scheduled at or after (RFC 3339).")
 @click.option("--to", "end", metavar="TIME", help="Scheduled before (RFC 3339).")
@@ -280,7 +284,7 @@ def grep(
 @click.argument("instances", metavar="[ID]...", nargs=-1)
 @click.option("--job", metavar="JOB", help="All of this job: name, namespace/name or id.")
 @click.option("--namespace", "-N", metavar="NS", help="All of the jobs of this namespace.")
-@state_option(_GOING, "Only those in one of these states; may be repeated.")
+@state_option(LIVE_STATE_NAME, "Only those in one of these states; may be repeated.")
 @click.option("--from", "start", metavar="TIME", help="Only those scheduled at or after (RFC 3339).")
 @click.option("--to", "end", metavar="TIME", help="Only those scheduled before (RFC 3339).")
 @click.option("--dry-run", is_flag=True, help="Only count.")
@@ -316,7 +320,7 @@ def kill(
         return
 
     def act(instance: str) -> None:
-        client.post(f"{_path(instance)}/kill")
+        client.post(_path(runs.KILL, instance))
         click.echo(f"asked to end: {instance}")
 
     each(instances, act)
@@ -324,7 +328,7 @@ def kill(
 
 def _kill_matching(client: Client, wanted: dict[str, Any], dry_run: bool) -> None:
     def ask(body: dict[str, Any]) -> Any:
-        return client.post("/v1/instances:kill", body)
+        return client.post(runs.KILL_MATCHING, body)
 
     requests = [{"filter": wanted, "dry_run": dry_run}]
     go_through("instances", requests, ask, "killed", "asked to end", dry_run=dry_run)
@@ -343,5 +347,5 @@ def rerun(client: Client, instance: str, downstream: bool) -> None:
       raftsched instances rerun 0d3k5xw2a9f4m@1763600400000
       raftsched instances rerun --downstream 0d3k5xw2a9f4m@1763600400000
     """
-    client.post(f"{_path(instance)}/rerun", {"downstream": True} if downstream else {})
+    client.post(_path(runs.RERUN, instance), {"downstream": True} if downstream else {})
     click.echo(f"runs again: {instance}")

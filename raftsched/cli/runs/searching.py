@@ -11,12 +11,11 @@ import click
 from raftsched.cli.terminal.output import print_json, shown
 from raftsched.errors import Exit
 from raftsched.quantities import parse_duration
+from raftsched.surface.plain import output
 from raftsched.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
-
-_PATH = "/v1/instances:search"
 
 
 def ago(text: str) -> str:
@@ -35,7 +34,7 @@ def search(client: Client, query: dict[str, Any], limit: int, fmt: str) -> None:
     silent: dict[str, list[Any]] = {}
     cursor: str | None = None
     while len(found) < limit:
-        part = client.get(_PATH, {**query, "limit": limit - len(found), "cursor": cursor})
+        part = client.get(output.SEARCH, {**query, "limit": limit - len(found), "cursor": cursor})
         for item in part["items"]:
             found.append(item)
             _print(item, fmt)

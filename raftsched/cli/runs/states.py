@@ -7,19 +7,6 @@ from typing import Any, TypeVar
 
 import click
 
-JOB_STATES = ("NEW", "SCHEDULED", "SUSPENDED", "EXPIRED")
-INSTANCE_STATES = (
-    "WAITING",
-    "LAUNCHED",
-    "RUNNING",
-    "RETRYING",
-    "SUCCEEDED",
-    "FAILED",
-    "TIMED_OUT",
-    "KILLED",
-    "SKIPPED",
-)
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 

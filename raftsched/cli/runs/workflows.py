@@ -16,6 +16,7 @@ from raftsched.cli.runs.instances import check_id, run_of
 from raftsched.cli.runs.why import error_line, why
 from raftsched.cli.terminal.output import Column, print_for_programs, print_rows, shown
 from raftsched.errors import Exit
+from raftsched.surface.plain import workflows as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -40,17 +41,17 @@ _COLUMNS: list[Column] = [
 ]
 
 
-def _path(workflow: str) -> str:
+def _path(address: str, workflow: str) -> str:
     check_id(workflow)
-    return f"/v1/workflows/{workflow}"
+    return address.format(id=workflow)
 
 
 def _whole(client: Client, workflow: str) -> dict[str, Any]:
     """A workflow with all of its runs."""
-    found: dict[str, Any] = client.get(_path(workflow), {"limit": PAGE})
+    found: dict[str, Any] = client.get(_path(addresses.GET, workflow), {"limit": PAGE})
     cursor = found["next"]
     while cursor:
-        page = client.get(_path(workflow), {"limit": PAGE, "cursor": cursor})
+        page = client.get(_path(addresses.GET, workflow), {"limit": PAGE, "cursor": cursor})
         found["items"] += page["items"]
         cursor = page["next"]
     found["next"] = None
@@ -80,7 +81,7 @@ def workflows() -> None:
 @workflows.command("list")
 @click.option("--job", metavar="JOB", help="Whose first run is of this job: name, namespace/name or id.")
 @click.option("--namespace", "-N", metavar="NS", help="Whose first run is of a job of this namespace.")
-@click.option("--state", type=click.Choice(["running", "succeeded", "failed", "killed"]))
+@click.option("--state", type=click.Choice(addresses.WORKFLOW_STATE_NAME))
 @click.option("--from", "start", metavar="TIME", help="Scheduled at or after (RFC 3339).")
 @click.option("--to", "end", metavar="TIME", help="Scheduled before (RFC 3339).")
 @listing(50)
@@ -97,7 +98,7 @@ def list_(
     query = {"namespace": check_namespace(namespace) if namespace else None, "state": state, "from": start, "to": end}
     if job:
         query["job"] = find_job(client, job)["id"]
-    print_rows(fmt, rows(client, "/v1/workflows", given, query), _LISTED, identified, "no workflows")
+    print_rows(fmt, rows(client, addresses.LIST, given, query), _LISTED, identified, "no workflows")
 
 
 @workflows.command("show")
@@ -157,5 +158,5 @@ def kill(client: Client, workflow: str) -> None:
     \b
       raftsched workflows kill 0d3k5xw2a9f4m@1763600400000
     """
-    answer = client.post(f"{_path(workflow)}/kill")
+    answer = client.post(_path(addresses.KILL, workflow))
     click.echo(f"asked to end: {answer['killed']} of {answer['id']}")

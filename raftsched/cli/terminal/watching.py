@@ -65,13 +65,14 @@ def _pause_by_events(client: Client, query: Mapping[str, Any]) -> Callable[[floa
     from raftsched.client.errors import ClientError
     from raftsched.client.event_stream import watch
     from raftsched.client.http import Client
+    from raftsched.surface.plain import events
 
     again = threading.Event()
 
     def listen() -> None:
         try:
             for _ in watch(
-                Client(client.servers, token=client.token, trust=client.trust), "/v1/events", {**query, "follow": True}
+                Client(client.servers, token=client.token, trust=client.trust), events.LIST, {**query, "follow": True}
             ):
                 again.set()
         except ClientError:

@@ -1,4 +1,4 @@
-"""apply: one committed entry into the tables. Pure, deterministic, total.
+"""Applies one committed entry to the tables. Pure, deterministic, total.
 
 It returns `Rejected` for what cannot be done and never raises for it; anything raised here is a bug, and the node
 stops rather than diverge from the others. Commands are handled by family: cluster, nodes, queues, jobs,

@@ -1,4 +1,4 @@
-"""Which handler does which command, by the registry of `core.commands`; and the commands that hold another command."""
+"""Gives each command to its handler, by the registry of `core.commands`; also a command that another one holds."""
 
 from __future__ import annotations
 

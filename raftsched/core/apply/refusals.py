@@ -1,4 +1,4 @@
-"""Refusals that several commands share."""
+"""Refuses what several commands refuse."""
 
 from __future__ import annotations
 

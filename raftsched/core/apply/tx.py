@@ -1,4 +1,4 @@
-"""The transaction that all commands share: the entry's time, the counters, ids, rows in and out, and the actions
+"""Holds the transaction that all commands share: the entry's time, the counters, ids, rows in and out, and the actions
 gathered."""
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Tx:
 
     @property
     def reading(self) -> Reading:
-        """How hosts are read."""
+        """Returns how hosts are read."""
         return ASCII if self.meta.level >= HOSTS_ARE_ASCII else UNICODE
 
     @property

@@ -1,1 +1,1 @@
-"""Pure rules about rows and values, which apply, leader, worker and API ask alike."""
+"""Decides by rows and values alone what apply, leader, worker and API ask alike."""

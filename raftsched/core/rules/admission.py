@@ -1,4 +1,5 @@
-"""May one more run of a queue start now? Exact in apply, and the leader asks the same before it proposes.
+"""Decides whether one more run of a queue may start now: exactly in apply, and by an estimate on the leader, before it
+proposes.
 
 A rate of N starts in each period is a bucket of N that fills again evenly: the generic cell rate algorithm (ITU-T
 I.371, virtual scheduling) with the period as its burst. After a quiet period N may start at once; in the long run
@@ -62,7 +63,7 @@ def take_rate(bucket: Bucket, now_ms: int) -> None:
 
 
 def _spacing_ns(bucket: Bucket) -> int:
-    """Between two starts in the long run, rounded up."""
+    """Returns the time between two starts in the long run, rounded up."""
     return -(-bucket.rate_period_ms * _NS // (bucket.rate_count or 1))
 
 

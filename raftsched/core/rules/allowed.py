@@ -209,9 +209,9 @@ def any_variable(allowed: Allowed) -> bool:
 
 
 def function_error(patterns: tuple[str, ...], name: str, module: str | None) -> str | None:
-    """As `run_error`, of what a python handler's name ("module:function") led to. `module`: the one that it is
-    defined in; None: it says none. What a module imported is no function of it: `import os` in an allowed module would
-    else allow "module:os.system". A function that a pattern spells out is meant, wherever it comes from."""
+    """Does what `run_error` does, for what a python handler's name ("module:function") led to. `module`: the one that
+    it is defined in; None: it says none. What a module imported is no function of it: `import os` in an allowed module
+    would else allow "module:os.system". A function that a pattern spells out is meant, wherever it comes from."""
     function = name.partition(":")[2]
     for pattern in patterns:
         exact = pattern.partition(":")[2]
@@ -224,14 +224,14 @@ def function_error(patterns: tuple[str, ...], name: str, module: str | None) -> 
 
 
 def path_error(allowed: Allowed, pattern: str) -> str | None:
-    """As `run_error`, of the path of a condition."""
+    """Does what `run_error` does, for the path of a condition."""
     if allowed.cwd is None or inside(pattern, allowed.cwd):
         return None
     return f'does not look at "{pattern[:_SHOWN]}": cwd_allow names {listed(allowed.cwd)}'
 
 
 def directory_error(there: str, directories: tuple[str, ...]) -> str | None:
-    """As `run_error`, of the directory in which a run is, with all links followed on both sides."""
+    """Does what `run_error` does, for the directory in which a run is, with all links followed on both sides."""
     return None if inside(there, directories) else f'runs nothing in "{there}": cwd_allow names {listed(directories)}'
 
 
@@ -377,10 +377,10 @@ def _judged(allow: tuple[str, ...], deny: tuple[str, ...], target: str, reading:
 
 
 def wrong_in_target(allowed: Allowed, target: str, reading: Reading = ASCII) -> str | None:
-    """As `run_error`, of a request to "host:port"; names are not resolved here."""
+    """Does what `run_error` does, for a request to "host:port"; names are not resolved here."""
     return _judged(allowed.http, allowed.http_deny, target, reading)
 
 
 def wrong_in_url(allowed: Allowed, url: str, reading: Reading = ASCII) -> str | None:
-    """As `wrong_in_target`, of an address."""
+    """Does what `wrong_in_target` does, for an address."""
     return wrong_in_target(allowed, target_of_url(url, reading), reading)

@@ -1,4 +1,5 @@
-"""Names in braces, in a text: in the keys of runs (`key_templates.py`) and in handlers (`raftsched/templates.py`)."""
+"""Finds names in braces, in a text: in the keys of runs (`key_templates.py`) and in handlers
+(`raftsched/templates.py`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes could take a run, busy or not, and what is missing where none could."""
+"""Decides which nodes could take a run, busy or not, and what is missing where none could."""
 
 from __future__ import annotations
 

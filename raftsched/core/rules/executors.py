@@ -1,4 +1,4 @@
-"""The names of what runs jobs: a node, by its node id, or a remote worker.
+"""Names what runs jobs: a node, by its node id, or a remote worker.
 
 Sessions, attempts and rows of NODES carry one text for either: a node's id, or "worker/" and the worker's name. No node
 id has a slash, so the two cannot be mistaken for each other.

@@ -1,4 +1,4 @@
-"""Filters of jobs, for lists and for operations on many. `selection` finds the jobs that a filter means."""
+"""Filters jobs, for lists and for operations on many. `selection` finds the jobs that a filter means."""
 
 from __future__ import annotations
 

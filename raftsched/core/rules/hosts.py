@@ -1,4 +1,4 @@
-"""Hosts and addresses, as rules about them read them (`allowed.py`). It is the same in every version of Python."""
+"""Reads hosts and addresses as the rules about them do (`allowed.py`). It is the same in every version of Python."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def pattern_of(text: str) -> str:
 
 
 class Reading(NamedTuple):
-    """How hosts are read: by apply, as the level of the cluster has it."""
+    """Functions that read hosts; those of apply follow from the level of the cluster."""
 
     fold: Callable[[str], str]
     name_of: Callable[[str], str]

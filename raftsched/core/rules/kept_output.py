@@ -11,7 +11,7 @@ from raftsched.core.tables import ReadView
 
 
 class Kept(NamedTuple):
-    """How much of an attempt is kept and for how long, and who says so: a namespace, or the settings (None)."""
+    """Says how much of an attempt is kept and for how long, and who set it: a namespace, or the settings (None)."""
 
     max_bytes: int
     max_by: str | None

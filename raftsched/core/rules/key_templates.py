@@ -1,4 +1,4 @@
-"""The templates of keys: literal text, {params.NAME} and {job}, and nothing else.
+"""Parses the templates of keys: literal text, {params.NAME} and {job}, and nothing else.
 
 A key is what runs have in common that are limited together: a tenant, an account, a server. Its value follows from
 the params of the run, and is the same on every node: texts are taken as they are, integers and numbers as JSON writes

@@ -1,4 +1,4 @@
-"""How late runs start: from when they were due to their first start, whichever attempt that was.
+"""Computes how late runs start: from when they were due to their first start, whichever attempt that was.
 
 What a worker was given and did not start (its node was lost, stopped, or could start nothing) is a wait as any other.
 What follows a start, a retry or another attempt after a lost worker, is not late by itself. An attempt of which nobody

@@ -1,4 +1,4 @@
-"""Changes a saved state into the beginning of another cluster.
+"""Makes of a saved state the beginning of another cluster.
 
 Jobs, instances, queues, settings stay as they are. Numbers that others may have seen from the old cluster after it was
 saved (fencing tokens above all) go on far above where they were, so that none of them is given twice. The distance

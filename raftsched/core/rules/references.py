@@ -1,5 +1,5 @@
-"""References of jobs to secrets: {"$secret": "name"}, a secret of the job's own namespace, or
-{"$secret": "namespace/name"}. One of another namespace has to be shared.
+"""Finds references of jobs to secrets: {"$secret": "name"}, a secret of the job's own namespace, or {"$secret":
+"namespace/name"}. One of another namespace has to be shared.
 """
 
 from __future__ import annotations

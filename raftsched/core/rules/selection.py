@@ -220,7 +220,7 @@ def _named(low: bytes, high: bytes | None) -> Walk:
 
 
 def _tag_to_walk(wanted: JobFilter) -> bytes | None:
-    """That of what is likely to be true of the fewest jobs."""
+    """Returns the tag that is likely to be on the fewest jobs."""
     if wanted.labels:
         return tag("label", *wanted.labels[0])
     if wanted.owner is not None:

@@ -1,1 +1,1 @@
-"""The rows of one subject each, with the commands that change them."""
+"""Defines the rows of one subject each, with the commands that change them."""

@@ -1,4 +1,4 @@
-"""Tokens, the rule whether requests need one, and the audit: who asked for what.
+"""Defines tokens, the rule whether requests need one, and the audit: who asked for what.
 
 A token's secret is in no table and in no log: only its SHA-256 is, which is enough to recognize it (it has 256 random
 bits, so nothing slower than a hash is needed). A command that a caller asked for travels inside an

@@ -1,4 +1,4 @@
-"""How far the log of the cluster is kept elsewhere, by backups. Its row, and the command that notes it.
+"""Defines the row that says how far backups keep the cluster's log, and the command that notes it.
 
 It is a part of the state, so that nodes that are started anew know it: who watches is told that there was no backup for
 long, or that there never was one, whatever else happens to the nodes.

@@ -1,4 +1,4 @@
-"""Events for those who watch: the rows of the CHANGES table.
+"""Defines events for those who watch: the rows of the CHANGES table.
 
 An event is numbered by the log entry that brought it about and its position among the events of that entry, so its
 number is the same on every node. A row holds the events of one entry, up to `PER_ROW` of them, under the number of the

@@ -1,5 +1,5 @@
-"""The cluster itself: its members, the sessions of its workers, what operators say of it, its counters. Their rows, and
-the commands that change them.
+"""Defines the cluster itself: its members, the sessions of its workers, what operators say of it, its counters. Their
+rows, and the commands that change them.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class PutSettings(Command, frozen=True, tag=4):
 
 
 class PauseCluster(Command, frozen=True, tag=7):
-    """While paused nothing is fired and nothing assigned; what runs goes on."""
+    """Pauses the cluster, or ends the pause: nothing is fired and nothing assigned in it; what runs goes on."""
 
     paused: bool
 

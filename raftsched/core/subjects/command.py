@@ -1,4 +1,4 @@
-"""The base of all commands. Which there are is in `commands`."""
+"""Defines the base of all commands. Which there are is in `commands`."""
 
 from __future__ import annotations
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import msgspec
 
+from raftsched.bounds import POLL_MAX_MS
+
 # K: so long before its lease ends a worker begins to kill what runs under it, and a leader gives leadership away before
 # the last of its grants could end.
 KILL_BEFORE_MS = 500
 
-POLL_MAX_MS = 30_000  # a remote worker's poll waits no longer
 # Without an open poll for so long, a remote worker is quiet: it is given nothing new. One that reads an answer is
 # between two polls for less.
 QUIET_AFTER_MS = 1_000

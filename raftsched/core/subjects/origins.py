@@ -1,4 +1,4 @@
-"""Which proposals were applied: one small row per proposing process makes proposing again harmless.
+"""Remembers which proposals were applied: one small row per proposing process makes proposing again harmless.
 
 A row keeps a floor (every number up to it counts as applied) and a bitmap of the numbers above it. Numbers come nearly
 in order; when a gap stays open for WINDOW numbers the floor moves over it, and what then turns up late counts as
@@ -20,7 +20,8 @@ SCAN = 64  # rows that one command looks at
 
 
 def claim(view: View, origin: int, seq: int, now_ms: int) -> bool:
-    """True the first time (origin, seq) is seen; remembers it. No proposer has a negative number."""
+    """Remembers (origin, seq), and returns whether it was seen for the first time. No proposer has a negative
+    number."""
     if origin < 0:
         return False
     row = rows.ORIGINS.get(view, origin) or Origin()

@@ -1,4 +1,4 @@
-"""Queues with limits: their rows, and the commands that change them."""
+"""Defines queues with limits: their rows, and the commands that change them."""
 
 from __future__ import annotations
 

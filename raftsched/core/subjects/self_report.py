@@ -1,4 +1,5 @@
-"""The words of a run about itself, on their way to the log."""
+"""Defines what a run reports of itself while it runs (progress, a saved state), and the command that brings it to the
+log."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Limits that jobs set for themselves: late, running long, not run since. When they are reached, and the command that
-says that it is so far.
+"""Defines limits that jobs set for themselves: late, running long, not run since. When they are reached, and the
+command that says that it is so far.
 
 A job or an instance that is watched has a row in WATCHES with the time at which the next of its limits is reached; the
 leader asks for a look then, and apply tells whom it concerns. Nothing walks over jobs, and one that asks for none of

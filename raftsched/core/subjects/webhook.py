@@ -56,7 +56,7 @@ class Receiver(IntEnum):
 
 
 class Tls(IntEnum):
-    """How the connection to a mail server is made secret."""
+    """Says how the connection to a mail server is made secret."""
 
     STARTTLS = 1  # it begins in the clear, and nothing is said before it is secret
     TLS = 2

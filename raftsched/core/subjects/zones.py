@@ -75,8 +75,8 @@ class TriggerMove(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class MoveJob(Command, frozen=True, tag=182):
-    """By the present time zone data a job is next due at another time. Compare-and-set as Fire. Of a job with several
-    triggers: `triggers`, those that differ, and no time beside them."""
+    """Moves a job that is next due at another time by the present time zone data. Compare-and-set as Fire. Of a job
+    with several triggers: `triggers`, those that differ, and no time beside them."""
 
     job_id: int
     revision: int

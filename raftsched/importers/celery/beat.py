@@ -1,4 +1,4 @@
-"""Beat schedules of Celery -> jobs: Python (read, never run), JSON or YAML, and dumps of django-celery-beat."""
+"""Reads beat schedules of Celery into jobs: Python (read, never run), JSON or YAML, and dumps of django-celery-beat."""
 
 from __future__ import annotations
 

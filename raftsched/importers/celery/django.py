@@ -34,7 +34,7 @@ class Task:
 
 
 def is_dump(documents: list[Document]) -> bool:
-    """Whether the objects are rows of that application."""
+    """Returns whether the objects are rows of that application."""
     return any(str(document.value.get("model") or "").lower().startswith(MODEL) for document in documents)
 
 

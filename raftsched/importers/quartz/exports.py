@@ -189,7 +189,8 @@ class _Row(dict[str, str]):
 
 
 def _columns(value: Mapping[str, Any]) -> _Row:
-    """By their names in small letters, with dashes between words as the tables have them: also those of Java."""
+    """Returns the columns of a row by their names in small letters, with dashes between words as the tables have them:
+    also those of Java."""
     row = _Row()
     for key, given in value.items():
         name = "".join(f"_{c}" if c.isupper() and key[:1].islower() else c for c in str(key)).lower()

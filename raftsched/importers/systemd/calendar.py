@@ -1,4 +1,4 @@
-"""OnCalendar= of systemd.time(7) -> the values that match in each field, and the time zone.
+"""Parses OnCalendar= of systemd.time(7) into the values that match in each field, and the time zone.
 
 An expression is `[weekdays] [year-month-day] [hour:minute[:second]] [time zone]`, or a shorthand such as weekly. A
 field is `*` or a list of values, ranges `a..b` and repetitions `a/n`; `~` before the day counts from the end of the

@@ -1,4 +1,4 @@
-"""The service of a timer -> handler and the fields of the job that come of it."""
+"""Makes of the service of a timer a handler and the fields of a job."""
 
 from __future__ import annotations
 

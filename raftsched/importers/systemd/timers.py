@@ -1,4 +1,4 @@
-"""Timers of systemd -> jobs."""
+"""Makes jobs of timers of systemd."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Unit:
 
     @property
     def restarts(self) -> bool:
-        """Whether it is started again after a failure."""
+        """Returns whether it is started again after a failure."""
         return self.last("Service", "Restart") == "on-failure"
 
     def set(self, section: str, name: str, value: str) -> None:

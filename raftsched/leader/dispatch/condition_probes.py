@@ -44,7 +44,7 @@ class ConditionProbes:
 
     @property
     def open(self) -> bool:
-        """Whether there is a node to ask, now or later."""
+        """Returns whether there is a node to ask, now or later."""
         return bool(self._wanted or self._late)
 
     def ask(self, nodes: Sequence[NodeLoad], now_ms: int) -> bool:

@@ -90,12 +90,12 @@ class Cycle:
 
     @property
     def found(self) -> int:
-        """How many instances something is proposed for."""
+        """Returns how many instances something is proposed for."""
         return len(self.commands) + len(self.moves)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be proposed in this cycle."""
+        """Returns whether nothing more is to be proposed in this cycle."""
         return self.free <= 0 or self.passed >= PASSED_MAX or self.found >= BATCH
 
 

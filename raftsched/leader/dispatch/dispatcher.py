@@ -159,7 +159,7 @@ class Dispatcher:
 
     @property
     def unblocked_at_ms(self) -> int | None:
-        """When the rate of a blocked queue next lets a run start; None: no queue is blocked by its rate."""
+        """Returns when the rate of a blocked queue next lets a run start; None: no queue is blocked by its rate."""
         times = (lane.unblocked_at_ms for lane in self._lanes.values() if lane.blocked)
         return min((at_ms for at_ms in times if at_ms is not None), default=None)
 

@@ -1,4 +1,4 @@
-"""The lanes of READY: one for each queue with limits, one for all others; and the walk through one of them."""
+"""Walks through the lanes of READY: one for each queue with limits, and one for all others."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class LaneWalk:
 
     @property
     def done(self) -> bool:
-        """Whether the walk is at the end, or has passed over enough."""
+        """Returns whether the walk is at the end, or has passed over enough."""
         return self.head is None or self._stopped
 
     def taken(self) -> None:

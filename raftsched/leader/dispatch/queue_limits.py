@@ -35,7 +35,7 @@ class QueueLimits:
 
     @property
     def stale(self) -> bool:
-        """Whether rows have changed since they were read."""
+        """Returns whether rows have changed since they were read."""
         return bool(self._stale)
 
     def changed(self, name: str) -> int | None:

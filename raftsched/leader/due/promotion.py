@@ -1,4 +1,4 @@
-"""Brings due times near that were far ahead, in time for the leader's window.
+"""Promotes due times that were far ahead (FAR) to near ones (DUE), in time for the leader's window.
 
 The next day but one comes near bit by bit, while a whole day is left for it. What is due before that, after an outage
 of the whole cluster above all, comes at once.

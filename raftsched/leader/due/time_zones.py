@@ -106,8 +106,8 @@ class TimeZones:
 
     @property
     def holds_fires(self) -> bool:
-        """Whether nothing may be fired or scheduled yet: it is not in the log that this data is computed with, or not
-        known whether stored times are to be moved."""
+        """Returns whether nothing may be fired or scheduled yet: it is not in the log that this data is computed with,
+        or not known whether stored times are to be moved."""
         if self._own is None or not self.knows_level:
             return False
         return self._row.data != self._own.name or (not self._settled and self._moves is None)

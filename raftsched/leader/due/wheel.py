@@ -1,4 +1,5 @@
-"""A two-level timing wheel: keys by due time, in memory. Add, cancel and advance cost O(1); no I/O, no clock.
+"""Keeps keys by due time in memory, in a timing wheel of two levels. Add, cancel and advance cost O(1); no I/O, no
+clock.
 
 The fine level has a slot per millisecond, the coarse level a slot per 1,024 ms; a coarse slot is dealt out to the fine
 level when time reaches it. (G. Varghese, T. Lauck: Hashed and Hierarchical Timing Wheels, SOSP 1987, scheme 7.)

@@ -1,4 +1,4 @@
-"""The load-ahead window: a time-ordered table in LMDB, its next part in a wheel.
+"""Keeps the next part of a time-ordered table in a wheel: the load-ahead window.
 
 Memory follows what is due soon, bounded by time and by count; the rest stays on disk until its time comes near. The
 horizon is a row and not a time, so that a million rows of one millisecond are loaded in parts like all others.

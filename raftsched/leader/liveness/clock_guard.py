@@ -27,7 +27,7 @@ class ClockGuard:
         self._moved_ms = ahead_ms  # by which it was set since a majority last agreed with it
 
     def jumped(self, wall_ms: int, boot_ms: int) -> bool:
-        """True once after the wall clock was set: the others have to be measured again."""
+        """Returns True once after the wall clock was set: the others have to be measured again."""
         difference = wall_ms - boot_ms
         by_ms = difference - self._difference_ms
         self._difference_ms = difference

@@ -1,4 +1,4 @@
-"""The copies of other nodes' output on this node's disk: parts of their segments, one file each.
+"""Keeps copies of other nodes' output on this node's disk: parts of their segments, one file each.
 
 A piece is taken where a file ends, or within it: then it is written again, for what a node sends of a segment stays as
 it is. What a reader asks for is held against the digests of the record and of the log, as in a segment of its own.

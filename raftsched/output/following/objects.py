@@ -1,4 +1,4 @@
-"""The names of objects with output: CLUSTER/output/NODE/SEGMENT/DISK[-OWNER]-at-START.
+"""Makes and parses the names of objects with output: CLUSTER/output/NODE/SEGMENT/DISK[-OWNER]-at-START.
 
 All parts of a segment lie below one prefix, whichever disk of the node it was on: a reader, who knows node and segment
 from the log, finds them with one short list.

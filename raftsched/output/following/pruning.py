@@ -136,7 +136,7 @@ class Pruner:
         self.deleted = 0
 
     async def run(self) -> None:
-        """For ever."""
+        """Prunes again and again, and never ends."""
         pause_s = FIRST_S
         await self._try()
         while True:

@@ -34,7 +34,7 @@ _decode = msgspec.msgpack.Decoder(_File).decode
 
 
 class Sent:
-    """For one thread at a time."""
+    """Remembers what was sent. For one thread at a time."""
 
     def __init__(self, path: Path, store: bytes) -> None:
         """`store`: the id of this node's store."""

@@ -113,7 +113,7 @@ class Storer:
 
     @property
     def failing(self) -> bool:
-        """True when there is a segment of which the last put failed."""
+        """Returns whether there is a segment of which the last put failed."""
         return bool(self._failed)
 
     async def store_once(self) -> None:

@@ -1,4 +1,4 @@
-"""Reads this node's segments for who brings what is in them elsewhere: whole records, whose digests fit."""
+"""Reads runs of whole, checksummed records from this node's segments, for copying."""
 
 from __future__ import annotations
 

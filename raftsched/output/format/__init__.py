@@ -1,1 +1,1 @@
-"""The bytes of output on disk: spool files of runs, records and segments."""
+"""Defines the bytes of output on disk: spool files of runs, records and segments."""

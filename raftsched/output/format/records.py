@@ -34,7 +34,7 @@ class FrameDigests(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Where a record lies in a segment. `whole`: its digest fits."""
+    """Says where a record lies in a segment. `whole`: its digest fits."""
 
     begin: int
     end: int

@@ -89,7 +89,7 @@ class Redactor:
         return at
 
     def _goes_on(self, begin: bytes) -> bool:
-        """True: a value begins with it, and has more."""
+        """Returns whether a value begins with it, and has more."""
         at = bisect_right(self._values, begin)
         return at < len(self._values) and self._values[at].startswith(begin)
 
@@ -119,7 +119,7 @@ def redact_text(text: str | None, values: Sequence[str]) -> str | None:
 
 
 def redact_json(raw: bytes | None, values: Sequence[str]) -> bytes | None:
-    """In its strings; what is no JSON is dropped."""
+    """Hides values in the strings of JSON; what is no JSON is dropped."""
     if not raw or not values:
         return raw
     try:
@@ -155,7 +155,7 @@ def _with(value: Any, strings: Iterator[str]) -> Any:
 
 
 def _without(text: str, values: Sequence[str]) -> str:
-    """For texts of a few KiB: they are searched for one value after the other."""
+    """Hides values in texts of a few KiB, which are searched for one value after the other."""
     for one in spellings(values):
         text = text.replace(one, SHOWN.decode())
     return text

@@ -187,7 +187,7 @@ class Capture:
         return self._unwritten_size > INLINE_MAX
 
     def flush(self, token: int, now_ms: int | None = None) -> None:
-        """To the spool file, where `OutputStore.live` reads it. With a time, what is written anew may wait for a
+        """Writes to the spool file, where `OutputStore.live` reads it. With a time, what is written anew may wait for a
         reader."""
         self.flush_at = None
         if self._failure is None:
@@ -201,7 +201,7 @@ class Capture:
             self._unwritten_size = 0
 
     def _flush(self, token: int, *, patient: bool) -> bool:
-        """False: a reader is in the part that is written anew; it is left as it was."""
+        """Returns False where a reader is in the part that is written anew; it is left as it was."""
         if self._fd < 0:
             self._fd = _make(self._directory, live_name(token))
         if not self._rest_changed:

@@ -1,1 +1,1 @@
-"""The output of runs on the disk of the node that ran them: written, counted, pruned."""
+"""Writes, counts and prunes the output of runs on the disk of the node that ran them."""

@@ -35,7 +35,7 @@ def size_at(path: Path, fd: int | None) -> int | None:
 
 
 class LostSegments:
-    """For who has the lock of the store."""
+    """Remembers which segments were lost. For who has the lock of the store."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

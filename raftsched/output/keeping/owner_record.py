@@ -1,5 +1,5 @@
-"""An owner record precedes each output record and names its job, instance and namespace. Only nodes that ship the
-output of runs write them.
+"""Writes and reads owner records: each precedes an output record and names its job, instance and namespace. Only nodes
+that ship the output of runs write them.
 
 The log says where an output lies, and not the other way round; and its rows may be gone before a receiver that was down
 takes the output. So the run is named beside it, on the same disk with the same flush. A version without owner records

@@ -1,5 +1,5 @@
-"""When the segments of an output store were begun, and which of them get no more: what is in a segment goes as a whole,
-so one that is written to for too long would keep what is older than it is kept.
+"""Remembers when the segments of an output store were begun, and which of them get no more. What is in a segment goes
+as a whole, so one that is written to for too long would keep what is older than it is kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _STEPS = 16  # that an age is divided into: a segment that was begun so long ago
 
 
 class SegmentAges:
-    """For who has the lock of the store."""
+    """Holds these ages. For who has the lock of the store."""
 
     def __init__(self, found: Iterable[int]) -> None:
         """`found`: the numbers of segments that an earlier process left."""

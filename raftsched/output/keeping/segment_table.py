@@ -24,7 +24,7 @@ class Synced(NamedTuple):
 
 
 class SegmentTable:
-    """For who has the lock of the store, but where it says otherwise."""
+    """Holds the segments by number. For who has the lock of the store, but where it says otherwise."""
 
     def __init__(self, directory: Path, lock: threading.Lock, now_ms: int) -> None:
         """`now_ms`: no segment that is begun gets a number below the seconds until then (UTC). The log refers to

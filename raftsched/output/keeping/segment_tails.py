@@ -1,4 +1,4 @@
-"""The ends of segments that an earlier process left. A torn one stays as it is, and its segment gets no more.
+"""Examines the ends of segments that an earlier process left. A torn one stays as it is, and its segment gets no more.
 
 The same bytes may be in a copy or at a receiver already, by their place in the segment. So nothing is cut off to write
 something else there, not even what is damaged. A note tells the next process how far the segment is whole.

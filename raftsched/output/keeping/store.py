@@ -1,4 +1,4 @@
-"""The output of attempts, on the disk of the node that ran them: segment files, written one after the other.
+"""Stores the output of attempts on the disk of the node that ran them, in segment files, written one after the other.
 
 A segment is a row of records. A record is a header (magic, sizes, token, digest, checksum) and a body, the frames of
 spool.py. References are made only after fdatasync, so what a reference points to is on the disk. A segment with a torn

@@ -24,7 +24,7 @@ SPAN = 128 * 1024  # bytes of all streams that are handed out at once
 
 
 class _Place(NamedTuple):
-    """Before a frame."""
+    """A place before a frame."""
 
     size: int  # bytes of the text before it
     at: int  # in the file
@@ -107,7 +107,7 @@ class Text:
 
     @contextmanager
     def _quiet(self) -> Iterator[bool]:
-        """While nothing is written anew. False: something is, just now."""
+        """Returns whether nothing is written anew at the moment."""
         if self._end is not None:
             yield True
             return
@@ -125,7 +125,7 @@ class Text:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def read(self, offset: int, limit: int = PIECE) -> bytes:
-        """At most `limit` bytes of it from `offset`; less at its end."""
+        """Returns at most `limit` bytes of it from `offset`; less at its end."""
         with self._lock:
             if self._last[0] == offset and len(self._last[1]) == min(limit, self.size - offset):
                 return self._last[1]

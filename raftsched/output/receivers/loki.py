@@ -1,4 +1,4 @@
-"""Output to Grafana Loki, or whatever speaks its push API: POST /loki/api/v1/push as JSON.
+"""Ships output to Grafana Loki, or whatever speaks its push API: POST /loki/api/v1/push as JSON.
 
 Few labels: service_name, namespace, stream, node; each combination of them is a stream of Loki's. What there is one of
 for each run (job, instance, attempt, token) and the number of the line are structured metadata, which Loki 3 has by

@@ -1,4 +1,4 @@
-"""How far the receiver has taken each segment, as a file beside the segments says it.
+"""Keeps how far the receiver has taken each segment, in a file beside the segments.
 
 Where the file is missing, shipping was just turned on, and begins with what comes from now on. Where it is damaged, all
 that is kept and says whose it is counts as not taken yet.
@@ -38,7 +38,7 @@ _decode = msgspec.msgpack.Decoder(_File).decode
 
 
 class Marks:
-    """For one thread at a time."""
+    """Holds the marks by segment. For one thread at a time."""
 
     def __init__(self, path: Path, store: bytes, ends: Mapping[int, int]) -> None:
         """`store`: the id of this node's store. `ends`: of the segments that there are, by number; where nothing is

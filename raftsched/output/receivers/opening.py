@@ -1,4 +1,4 @@
-"""The receiver that a configuration names."""
+"""Opens the receiver that a configuration names."""
 
 from __future__ import annotations
 

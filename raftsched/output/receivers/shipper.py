@@ -44,7 +44,7 @@ class Refused(Exception):
 
 
 class Receiver(Protocol):
-    """Where output is shipped to."""
+    """Takes shipped output."""
 
     def pack(self, entry: Entry) -> bytes:
         """Returns what is sent of a line. From any thread."""

@@ -1,4 +1,4 @@
-"""Output as JSON, an object a line, on the standard output of the node. Its own log goes to standard error."""
+"""Ships output as JSON, an object a line, to the standard output of the node. Its own log goes to standard error."""
 
 from __future__ import annotations
 

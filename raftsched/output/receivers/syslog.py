@@ -1,5 +1,5 @@
-"""Output as syslog: messages of RFC 5424, by UDP (RFC 5426), TCP with octet counting (RFC 6587, 3.4.1), TLS (RFC 5425),
-or datagrams on a Unix socket.
+"""Ships output as syslog: messages of RFC 5424, by UDP (RFC 5426), TCP with octet counting (RFC 6587, 3.4.1), TLS (RFC
+5425), or datagrams on a Unix socket.
 
 A line is one message, or several when it is too long for one: their `part` counts from 1. What stands in the message is
 UTF-8 without a byte order mark; control characters other than tabs are written as rsyslog writes them, #033 for ESC.
@@ -133,7 +133,7 @@ def counted(message: bytes) -> bytes:
 
 
 class Datagrams:
-    """By UDP, or to a socket of this machine. That a receiver has them cannot be known: they were handed to the
+    """Sends by UDP, or to a socket of this machine. That a receiver has them cannot be known: they were handed to the
     system."""
 
     def __init__(self, to: Address | str, node_id: str, host: str) -> None:
@@ -201,7 +201,7 @@ def uncounted(data: bytes) -> Iterator[bytes]:
 
 
 class Stream:
-    """By TCP, or TLS. A batch is taken when the other machine has acknowledged it."""
+    """Sends by TCP, or TLS. A batch is taken when the other machine has acknowledged it."""
 
     def __init__(self, to: Address, node_id: str, host: str, trust: Trust | None) -> None:
         self._to = to

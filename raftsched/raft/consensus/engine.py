@@ -1,4 +1,4 @@
-"""The engine: elections and following. Leading is in leadership.py, the state in library.py.
+"""Drives consensus: elections and following. Leading is in leadership.py, the state in library.py.
 
 Calls come in (`receive`, `tick`, `connected`...), and everything that goes out goes to the Host: no sockets, no
 threads, no clock but the injected one. The rules are those of Ongaro, "Consensus: Bridging Theory and Practice" (2014),

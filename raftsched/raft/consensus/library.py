@@ -1,9 +1,10 @@
-"""pysyncobj's SyncObj without the parts that lose data: the only module that touches its private names.
+"""Takes the parts that lose data out of pysyncobj's SyncObj: the only module that touches its private names.
 
 The library keeps role, term, vote, leader, connected peers, next and match indices. Each of its own paths that acts on
 them is overridden: the engine has them instead, and parts that this project does not use (pickled commands, dumps,
 membership changes, code versions, piecewise transmission, its clock, its random numbers) raise when reached. The list
-of names holds for one release only: see audit.py.
+of names holds for one release only: see library_check.py. The library decides nothing: raft/DESIGN.md (decision 4) goes
+through the steps of Raft and says why.
 """
 
 from __future__ import annotations

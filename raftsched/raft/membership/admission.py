@@ -1,4 +1,4 @@
-"""Admission: whether the members know this node and its disk, as their hellos say, with advice for the operator.
+"""Knows by their hellos whether the members know this node and its disk, and advises the operator.
 
 A node that was removed may never hear of it through the log: nobody replicates to it any more. A disk that was lost and
 replaced has nothing to remember. Both learn it from the members that refuse them.

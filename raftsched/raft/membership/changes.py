@@ -1,4 +1,4 @@
-"""The leader's part in changing the members and in handing leadership over.
+"""Does the leader's part in changing the members and in handing leadership over.
 
 One change at a time: the next begins when the last one is applied here, and none before the leadership's own opening
 entry is (Ongaro's note of July 2015 on single-server changes: a leader that changes members before it has committed an
@@ -183,7 +183,7 @@ class Changes:
 
     @property
     def handing_over(self) -> bool:
-        """True while nothing new is appended, because the next leader has to have everything."""
+        """Returns whether nothing new is appended for now, because the next leader has to have everything."""
         return self._transfer is not None
 
     def transfer(self, peer: str, m: TransferLeadership) -> None:

@@ -53,7 +53,7 @@ class Membership:
 
     @property
     def pending(self) -> bool:
-        """True while a configuration in the log is not applied yet."""
+        """Returns whether a configuration in the log is not applied yet."""
         return bool(self._later)
 
     def member(self, node: str) -> Member | None:
@@ -61,8 +61,8 @@ class Membership:
 
     @property
     def may_lead(self) -> bool:
-        """True for a voter, also for one whose removal is not committed yet: it may be the only one that can
-        commit it."""
+        """Returns whether the node is a voter, which it also is while its removal is not committed yet: it may be the
+        only one that can commit it."""
         return any(m.node == self.node_id and m.voter for m in (*self.current, *self.applied))
 
     def is_majority(self, nodes: Iterable[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Where members are reached whose address is another one than the configuration has.
+"""Remembers where members are reached whose address is another one than the configuration has.
 
 A member shows by key and disk who it is, wherever it is: the address in the configuration only says where to look for
 it. So a node says in its hello where it is, and those who hear it pass that on to the others, also where their own
@@ -86,7 +86,8 @@ class Moves:
 
     @property
     def advice(self) -> str | None:
-        """Where this node is, and what to do, where the configuration has another address; None: it has this one."""
+        """Returns where this node is, and what to do, where the configuration has another address; None: it has this
+        one."""
         member = find(self._members, self._node_id)
         if member is None or not member.store_id or member.raft == self.own:
             return None

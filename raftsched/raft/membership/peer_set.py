@@ -1,4 +1,4 @@
-"""This node's peers as members come and go: connections, join requests, requests to the leader."""
+"""Follows this node's peers as members come and go: connections, join requests, requests to the leader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way of a command into the log, and of its answer back.
+"""Brings commands into the log, and their answers back.
 
 `proposer` gathers this node's calls into batches and answers them when they are applied here; `forwarding` brings
 batches to the leader; `queue` is the leader's queue of them, of which the replica makes an entry per write batch.

@@ -1,4 +1,4 @@
-"""Proposals: from the caller to an entry of the log, and from its local apply back to the caller.
+"""Brings proposals from the caller to an entry of the log, and from its local apply back to the caller.
 
 Calls that arrive together become one batch with a number of its own (origin, seq). A batch goes to the leader, and
 again after each change of leader, until it is applied here or its callers' time is over: apply takes it once only. The

@@ -1,4 +1,4 @@
-"""The leader's queue of proposed batches, of all nodes, for the next entry."""
+"""Queues the batches that all nodes proposed, for the leader's next entry."""
 
 from __future__ import annotations
 

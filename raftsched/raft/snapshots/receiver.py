@@ -1,4 +1,4 @@
-"""The follower's side of a transfer: one file at a time, written in order."""
+"""Receives a snapshot as the follower: one file at a time, written in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection between two members: sealed, proved from both ends, then frames.
+"""Connects two members: sealed, proved from both ends, then frames.
 
 The dialer greets with an id and a nonce, and so does the acceptor; the dialer proves that it holds the key, and only
 then the acceptor does, and says hello: who it is, its disk, its members. The dialer says hello, and is welcomed. A

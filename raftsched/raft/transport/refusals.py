@@ -1,4 +1,4 @@
-"""Refused connections and messages: counted by reason, and logged once a minute per host.
+"""Counts refused connections and messages by reason, and logs them once a minute per host.
 
 Strangers come as often as they like, and send what they like: neither memory nor log grows with that.
 """

@@ -57,7 +57,7 @@ class Wire(Protocol):
         """Returns the contexts of a connection that begins now; None: plain."""
 
     def tick(self) -> None:
-        """To be called now and then."""
+        """Does what is due; to be called now and then."""
 
 
 class Plain:

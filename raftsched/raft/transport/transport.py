@@ -1,4 +1,4 @@
-"""TCP between the members: one live connection per pair, both ends proven to hold the cluster key (link.py).
+"""Connects the members by TCP: one live connection per pair, both ends proven to hold the cluster key (link.py).
 
 The lower node id dials, and the higher one where nothing comes of that. A newer connection of a peer replaces the older
 one, whose frames count no more.

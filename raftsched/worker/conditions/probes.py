@@ -20,9 +20,9 @@ from typing import Protocol
 
 import msgspec
 
+from raftsched.bounds import ERROR_MAX
 from raftsched.core.commands import ReportConditions, encode
 from raftsched.core.ids import instance_text
-from raftsched.core.limits import ERROR_MAX
 from raftsched.core.rows import decode_instance, job_of
 from raftsched.core.rules.allowed import Allowed
 from raftsched.core.subjects.checking import Check, decode
@@ -192,7 +192,7 @@ class ConditionProbes:
         return "" if job is None else job.namespace
 
     def _run(self, check: Check, look: ConditionProbe, limit: asyncio.TimerHandle, of: _Namespace) -> None:
-        """In a thread of its own."""
+        """Runs in a thread of its own."""
         try:
             missing = look.missing()
         except GivenUp:

@@ -1,4 +1,4 @@
-"""exec and shell: a program of its own for each attempt, with a clean environment."""
+"""Runs exec and shell: a program of its own for each attempt, with a clean environment."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _ALL_SIGNALS = sorted(set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
 def spawner(
     task: Exec, options: Options, group: str | None = None, user: User | None = None
 ) -> Callable[[int, int, int], int]:
-    """For `Tree.start`: starts the program in a session of its own, stdin empty, and returns its pid. `user`: None for
-    the node's own.
+    """Returns what `Tree.start` calls: it starts the program in a session of its own, stdin empty, and returns its pid.
+    `user`: None for the node's own.
 
     Called in the keeper of the attempt, whose working directory it changes."""
 

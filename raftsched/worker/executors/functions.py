@@ -1,4 +1,4 @@
-"""The functions of python runs: found once in each process, and the files that their modules came from.
+"""Finds the functions of python runs once in each process, and the files that their modules came from.
 
 A process whose modules are no longer those on the disk must not run anything more. Watched are the files of all modules
 below the import path that the node was given (--pythonpath, PYTHONPATH), of those that belong to the package of a

@@ -1,4 +1,4 @@
-"""http: requests to elsewhere, many at a time in one process: HTTP/1.1 by h11, over asyncio streams. Mails, too.
+"""Makes requests to elsewhere, many at a time in one process: HTTP/1.1 by h11, over asyncio streams. Mails, too.
 
 Ending a request closes its connection; what the other side does then is beyond us, so each request carries the
 fencing token. Redirects are not followed: where a job goes is in the job.
@@ -19,6 +19,7 @@ from urllib.parse import quote_from_bytes, urlsplit
 
 import h11
 
+from raftsched.bounds import OUTPUT_MAX
 from raftsched.core.rules.allowed import Destinations, permitted_addresses
 from raftsched.hosts import asked_for
 from raftsched.output.format.spool import STDERR, STDOUT, Capture
@@ -115,7 +116,7 @@ class HttpService:
 
     async def _run(self, token: int, task: wire.Http | wire.Mail) -> None:
         started = self._clock.wall_ms()
-        capture = Capture(self._live_directory, _body_max(task) if isinstance(task, wire.Http) else wire.OUTPUT_MAX)
+        capture = Capture(self._live_directory, _body_max(task) if isinstance(task, wire.Http) else OUTPUT_MAX)
         capture.hide(task.hidden)
         outcome, error, result, retry_after_ms = wire.SUCCEEDED, None, None, None
         try:
@@ -188,7 +189,7 @@ class HttpService:
         raise Failed(f"cannot connect to {where}: {failed}")
 
     async def _request(self, task: wire.Http, capture: Capture) -> _Answered:
-        """With the body captured."""
+        """Sends the request, and captures the body of the answer."""
         url = urlsplit(task.url)
         if url.scheme not in ("http", "https") or not url.hostname:
             raise Failed(f"the URL {task.url!r} is not one; write http://host/path or https://host/path")
@@ -250,7 +251,7 @@ class HttpService:
 
 def _body_max(task: wire.Http) -> int:
     """Returns how many bytes of the response are read."""
-    return task.keep or wire.OUTPUT_MAX
+    return task.keep or OUTPUT_MAX
 
 
 def _sent(http: h11.Connection, task: wire.Http, host: str, path: str, query: str) -> bytes:

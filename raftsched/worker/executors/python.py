@@ -214,7 +214,7 @@ def _reason_of(exc: Word) -> str:
 
 
 def _write_error(text: str) -> bool:
-    """False: stderr, which is the job's, did not take it."""
+    """Returns False where stderr, which is the job's, did not take it."""
     try:
         sys.stderr.write(text)
     except BaseException:

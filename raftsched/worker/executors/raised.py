@@ -1,4 +1,4 @@
-"""Exceptions of jobs' functions, in the words of their runs: whole for what they print, short for their errors."""
+"""Renders exceptions of jobs' functions: whole for what their runs print, short for their errors."""
 
 from __future__ import annotations
 

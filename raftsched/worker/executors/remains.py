@@ -138,7 +138,7 @@ class Remains:
         return os.fstat(self._list_fd).st_size or len(os.listdir("/proc/self/fd"))
 
     def can_answer(self) -> bool:
-        """False: the descriptor for answers was closed, or is something else now."""
+        """Returns False where the descriptor for answers was closed, or is something else now."""
         try:
             return os.fstat(self._work_fd).st_ino == self._work
         except OSError:
@@ -146,7 +146,7 @@ class Remains:
 
 
 def printed() -> bool:
-    """True when output waits in a pipe. What is not there any more was counted by the keeper."""
+    """Returns whether output waits in a pipe. What is not there any more was counted by the keeper."""
     try:
         return any(_INT.unpack(fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0] for fd in (1, 2))
     except OSError:

@@ -1,1 +1,2 @@
-"""The processes around runs: sentinel, supervisor, keepers, warm services; their lease, users and limits."""
+"""Starts and ends the processes around runs: sentinel, supervisor, keepers, warm services; their lease, users and
+limits."""

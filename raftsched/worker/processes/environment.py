@@ -1,4 +1,4 @@
-"""The part of the node's own environment that jobs see."""
+"""Chooses the part of the node's own environment that jobs see."""
 
 from __future__ import annotations
 

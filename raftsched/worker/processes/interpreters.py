@@ -1,4 +1,4 @@
-"""Whether the users of runs can start this node's Python: a node tries it once, when it starts.
+"""Finds out whether the users of runs can start this node's Python: a node tries it once, when it starts.
 
 An interpreter below a home that nobody else may enter (as pyenv and uv make them for root) runs the node, and none of
 its functions: each would fail at its first import.

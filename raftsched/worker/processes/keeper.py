@@ -1,4 +1,4 @@
-"""A keeper: the small process around one attempt, or around one service process that runs attempts one after the other.
+"""Keeps one attempt, or one service process that runs attempts one after the other, as a small process around it.
 
 It is the subreaper of everything below it, so nothing can leave its tree. It begins to kill when the lease is about
 to end, when the supervisor or the node is gone, when it is told to, on timeout, and when the main process has ended
@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
+from raftsched.bounds import OUTPUT_MAX
 from raftsched.output.format.spool import STDERR, STDOUT, Capture
 from raftsched.system.clock import SystemClock
 from raftsched.worker.processes import cgroup, wire
@@ -71,7 +72,7 @@ class Tree:
     """A main process in a session of its own, everything below it, and what ends it."""
 
     def __init__(
-        self, context: KeeperContext, control: socket.socket, session: int, output_max: int = wire.OUTPUT_MAX
+        self, context: KeeperContext, control: socket.socket, session: int, output_max: int = OUTPUT_MAX
     ) -> None:
         """`output_max`: bytes that are kept of what it prints."""
         self.clock = SystemClock()
@@ -163,7 +164,8 @@ class Tree:
 
     @property
     def for_node(self) -> bool:
-        """True when its end, unless it succeeded, is no word on the run: its node stops, and ended it or told it to."""
+        """Returns whether its end, unless it succeeded, is no word on the run: its node stops, and ended it or told it
+        to."""
         if self.stopping and (self.cut or self._term_sent):
             return True
         if self._term_came_at is None and self.exit_code == 128 + signal.SIGTERM:
@@ -192,8 +194,8 @@ class Tree:
         before_read: Callable[[], None] = lambda: None,
         collect: Callable[[], None] = lambda: None,
     ) -> None:
-        """Until the main process ended or has to be killed; then until nothing is left. When it was asked to end, what
-        it leaves behind has the rest of the grace period.
+        """Waits until the main process ended or has to be killed; then until nothing is left. When it was asked to end,
+        what it leaves behind has the rest of the grace period.
 
         `timers` gets the time (boot ms), does what is due and says when it wants to be called again."""
         reap_at = self.clock.boot_ms() + REAP_MS

@@ -75,7 +75,7 @@ class Watch:
         self._looked = True  # nothing was launched yet
 
     def due(self, now: int) -> bool:
-        """True once after each end of a lease: nothing that ran under it should be left."""
+        """Returns True once after each end of a lease: nothing that ran under it should be left."""
         deadline = self._slot.newest
         if deadline:
             self._due_at = deadline - KILL_BEFORE_MS + self._late_ms

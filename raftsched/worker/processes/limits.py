@@ -25,7 +25,7 @@ _NO_FILES = (os.strerror(errno.EMFILE).lower(), "emfile")
 
 
 def capped(limits: Limits | None, memory_max: int | None) -> Limits | None:
-    """With no more memory than the node gives a run."""
+    """Returns them with no more memory than the node gives a run."""
     if memory_max is None:
         return limits
     limits = limits or Limits()
@@ -76,7 +76,8 @@ def blamed(
     killed_for_memory: bool = False,
     memory_max: int | None = None,
 ) -> str | None:
-    """Which limit a failed run met, in words; None: none that can be seen. `said` is the end of what it printed.
+    """Returns which limit a failed run met, in words; None: none that can be seen. `said` is the end of what it
+    printed.
 
     CPU time is certain, and so is what the kernel killed for its memory. A refused allocation or descriptor is known to
     the program alone, so there its own words count, and the answer says "probably". `memory_max`: what the node gives a

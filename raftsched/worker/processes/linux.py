@@ -180,7 +180,7 @@ def descendants(root: int, leave_out: Iterable[int] = ()) -> list[tuple[int, int
 
 
 def lives_below(root: int) -> bool:
-    """True while anything below `root` is more than an entry that nobody has waited for."""
+    """Returns whether anything below `root` is more than an entry that nobody has waited for."""
     states = (_stat(pid) for pid, _ in descendants(root))
     return any(fields is not None and fields[0] not in (b"Z", b"X") for fields in states)
 
@@ -209,7 +209,7 @@ def kill_group(leader: int, number: int) -> None:
 
 
 def has_children() -> bool:
-    """True while this process has any child, dead ones included."""
+    """Returns whether this process has any child, dead ones included."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

@@ -11,7 +11,7 @@ from raftsched.worker.processes.runner import RunEnd, RunSpec
 
 
 class NoRuns:
-    """In the place of runner.Runner."""
+    """Stands in the place of runner.Runner."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""The supervisor's services: warm processes for python, and for http.
+"""Gives runs to the supervisor's services: warm processes for python, and for http.
 
 A python service runs one attempt at a time. The pool hands the next attempt to one that is idle, waits a moment for
 one to become idle, and then starts another, up to its limit; not where those there are get through all that waits soon,
@@ -112,7 +112,7 @@ class Pool:
         return place
 
     def kill(self, token: int, reason: str) -> bool:
-        """False when it is not here."""
+        """Ends a run that is here. Returns False when it is not."""
         for place in self._places.values():
             for i, (_, _, launch) in enumerate(place.queue):
                 if launch.token == token:
@@ -134,7 +134,7 @@ class Pool:
                 self._emit(wire.Finished(launch.token, wire.LOST, None, self._clock.wall_ms()))
 
     def drop_all(self) -> None:
-        """In a process forked from this one, which is not to know of them."""
+        """Drops all in a process forked from this one, which is not to know of them."""
         self._places.clear()
         self._services.clear()
 
@@ -227,7 +227,7 @@ class Pool:
             self._due_at = min(self._due_at, self._grow_at(place, since))
 
     def _start(self, place: Place, launch: wire.Launch) -> bool:
-        """In a new python service."""
+        """Starts the run in a new python service."""
         if self._count >= self._warm_max:
             self._end_idlest()
         try:

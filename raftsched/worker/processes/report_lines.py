@@ -1,4 +1,4 @@
-"""The lines of JSON in which a program speaks of itself, on a descriptor that its keeper reads.
+"""Reads the lines of JSON in which a program reports of itself, from a descriptor that its keeper reads.
 
     {"progress": 40, "text": "copying"}
     {"state": {"row": 7}}
@@ -43,7 +43,7 @@ class ReportLines:
 
     @property
     def news(self) -> bool:
-        """Whether there is something that the node has not heard of."""
+        """Returns whether there is something that the node has not heard of."""
         return self._news
 
     @property

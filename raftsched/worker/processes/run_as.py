@@ -142,7 +142,7 @@ class RunAs:
 
     @property
     def words(self) -> str:
-        """For the log: who the jobs run as."""
+        """Says who the jobs run as, for the log."""
         every = self._run_as.get(EVERY) or f"{own_name()}, as the node"
         others = [f"{user} ({namespace})" for namespace, user in sorted(self._run_as.items()) if namespace != EVERY]
         return f"jobs run as {', '.join([every, *others])}"

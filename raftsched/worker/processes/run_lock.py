@@ -87,7 +87,8 @@ class RunLock:
             self.waits_for = ""
 
     def note(self, text: str) -> None:
-        """For whoever waits for it next: pids and start times of supervisor and sentinel. Raises OSError."""
+        """Writes down, for whoever waits for it next, pids and start times of supervisor and sentinel. Raises
+        OSError."""
         fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.pwrite(fd, padded(text), 0)
@@ -113,7 +114,8 @@ def holders(path: Path) -> list[str]:
 
 
 def _has_open(pid: int, file: str) -> bool:
-    """By the name of what it has open: to look at a file itself may hang, where its file system does."""
+    """Returns whether a process has the file open, by the name of what it has open: to look at a file itself may hang,
+    where its file system does."""
     try:
         for name in os.listdir(f"/proc/{pid}/fd"):
             try:
@@ -143,7 +145,7 @@ def _end_named(note: bytes) -> None:
 
 
 def _signal(pid: str, started: str, number: signal.Signals) -> None:
-    """For this process, if it still is the one that was started then."""
+    """Signals this process, if it still is the one that was started then."""
     try:
         fd = os.pidfd_open(int(pid))
     except (ValueError, OSError):

@@ -1,4 +1,4 @@
-"""The node's handle of its supervisor process: launch, kill, lease, fence, and the ends that come back.
+"""Handles the supervisor process for the node: launch, kill, lease, fence, and the ends that come back.
 
 Requests leave in the order in which they were made, many in one write. An end is told only when nothing of the
 attempt is left and its output, if any, is on the disk; attempts without output do not wait for a disk.
@@ -450,7 +450,7 @@ class Runner:
         self.on_died()
 
     async def _gone_within(self, patience_s: float) -> None:
-        """Until the supervisor is gone. One that is not by then is killed: what was below it ends with it."""
+        """Waits until the supervisor is gone. One that is not by then is killed: what was below it ends with it."""
         if self._gone is None:
             return
         await asyncio.wait([self._gone], timeout=patience_s)

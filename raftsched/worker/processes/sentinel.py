@@ -28,7 +28,7 @@ LATE_MS = 300  # after the keepers began to kill, and long after the supervisor 
 
 
 def stand(supervisor: int, slot: LeaseSlot, clock: Clock) -> None:
-    """Until the supervisor is gone and nothing of what was below it is left."""
+    """Waits until the supervisor is gone and nothing of what was below it is left."""
     pidfd = os.pidfd_open(supervisor)
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from raftsched.bounds import OUTPUT_MAX
 from raftsched.worker.processes import cgroup, wire
 from raftsched.worker.processes.keeper import CannotStart, KeeperContext, Tree
 from raftsched.worker.processes.limits import confine, enter_group
@@ -42,8 +43,8 @@ def _decode_hidden(raw: bytes) -> tuple[str, ...]:
 
 
 class Page:
-    """Which attempt a service is at, as the supervisor says it to its keeper, which gathers the output under that name.
-    No service has it: it could take what it prints for that of another run."""
+    """Says which attempt a service is at, as the supervisor says it to its keeper, which gathers the output under that
+    name. No service has it: it could take what it prints for that of another run."""
 
     def __init__(self) -> None:
         self._map = mmap.mmap(-1, mmap.PAGESIZE)
@@ -124,7 +125,7 @@ class Shared:
         self._words[3] = len(packet)
 
     def hide(self, values: tuple[str, ...]) -> None:
-        """Before the attempt prints anything."""
+        """Writes down values to be hidden, before the attempt prints anything."""
         if values or self._words[2]:
             raw = _encode_hidden(values) if values else b""
             self._hidden[: len(raw)] = raw
@@ -169,9 +170,10 @@ def keep_service(
     hides = 0  # the version that it knows
 
     def learn() -> None:
-        """Before anything is read: what is there to be read was printed after it was said."""
+        """Takes over what the page says, before anything is read: what is there to be read was printed after it was
+        said."""
         nonlocal hides
-        tree.capture.keep(page.output_max or wire.OUTPUT_MAX)
+        tree.capture.keep(page.output_max or OUTPUT_MAX)
         if hides != shared.hidden_version:
             hides = shared.hidden_version
             tree.capture.hide(shared.hidden)
@@ -246,7 +248,7 @@ def _become_service(
 
 
 def _confine(confined: Confines, options: Options) -> None:
-    """In the service. Raises OSError."""
+    """Confines the service, in it. Raises OSError."""
     user, memory = confined.user, confined.memory
     give_way(options.nice)
     if confined.oom_score is not None:

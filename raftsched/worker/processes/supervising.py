@@ -1,4 +1,4 @@
-"""The start of a supervisor, with what its node said to it."""
+"""Starts a supervisor, with what its node gave it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from raftsched.worker.processes.supervisor import Supervisor
 
 
 def main(start: Start, sentinel_fd: int) -> None:
-    """In the process that sentinel.py forked for it, with descriptors it inherits."""
+    """Runs in the process that sentinel.py forked for it, with descriptors it inherits."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # it ends with the node, not by signals to a whole group
     _restore_pythonpath(start.package_root)

@@ -88,7 +88,7 @@ class Supervisor:
         self._pool = Pool(self, self._clock, python, self._http_service, most, warm)
 
     def run(self) -> None:
-        """Until the node is gone or asked for the end."""
+        """Runs until the node is gone or asked for the end."""
         self._watch(self._node, self._from_node)
         self._handlers[self._sentinel_fd] = self._end
         self._epoll.register(self._sentinel_fd, 0)  # hang-up only
@@ -189,7 +189,7 @@ class Supervisor:
         os._exit(1)
 
     def emit(self, message: bytes) -> None:
-        """With the next flush, in order."""
+        """Sends it with the next flush, in order."""
         self._out.append(wire.frame(message))
 
     def _flush(self) -> None:
@@ -251,7 +251,7 @@ class Supervisor:
         self._tell(keeper, wire.CMD_KILL, kill.grace_ms if kill.grace_ms >= 0 else keeper.launch.grace_ms)
 
     def _tell(self, keeper: _AttemptKeeper, command: bytes, grace_ms: int) -> None:
-        """To end its run, which may take so long."""
+        """Tells a keeper to end its run, which may take so long."""
         self._end_by(keeper, grace_ms)
         with contextlib.suppress(OSError):  # it has just ended
             keeper.control.send(command + grace_ms.to_bytes(4, "little"), socket.MSG_DONTWAIT)
@@ -314,7 +314,7 @@ class Supervisor:
         page = Page()
 
         def confines() -> Confines:
-            """In its keeper."""
+            """Returns the confines of the service; called in its keeper."""
             self._forget_runs()
             if kind != "python":
                 return Confines()
@@ -346,7 +346,7 @@ class Supervisor:
         return service
 
     def _forget_runs(self) -> None:
-        """In what was forked from here to run the code of jobs: others' runs are none of its business."""
+        """Forgets others' runs, in what was forked from here to run the code of jobs."""
         self._out.clear()
         self._unsent = b""
         self._splitter = wire.Splitter()

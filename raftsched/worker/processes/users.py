@@ -39,8 +39,8 @@ class User(msgspec.Struct, array_like=True, frozen=True):
 
 
 def gain_nothing(*, allow_new_privileges: bool) -> None:
-    """For the process above all runs: programs that are started below it get no more rights than whoever starts them
-    (no_new_privs), and none of the node's capabilities."""
+    """Takes rights from the process above all runs: programs that are started below it get no more rights than whoever
+    starts them (no_new_privs), and none of the node's capabilities."""
     if not allow_new_privileges:
         change_process(_PR_SET_NO_NEW_PRIVS, 1)
     with suppress(OSError):  # before Linux 4.3 there were none

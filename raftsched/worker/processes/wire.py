@@ -1,4 +1,4 @@
-"""The messages between node, supervisor, keepers and executors.
+"""Defines the messages between node, supervisor, keepers and executors.
 
 Between node and supervisor runs a byte stream of messages, each behind its length (4 bytes, little endian); all that
 is due goes out in one write. Below the supervisor every message is one packet (SOCK_SEQPACKET). Messages bound for
@@ -15,12 +15,13 @@ from collections.abc import Iterator
 
 import msgspec
 
+from raftsched.bounds import OUTPUT_MAX
+
 SUCCEEDED, FAILED, TIMED_OUT, KILLED, LOST = 1, 2, 3, 4, 5
 SYSTEM = "_system"  # core.subjects.notices.SYSTEM_NAMESPACE, which the supervisor does not load either
 NODE_STOPPED = "Its node stopped."  # the error of what is handed back for that
 
 PACKET_MAX = 160 * 1024  # under the default socket buffer
-OUTPUT_MAX = 1024 * 1024  # bytes of output that are kept where nobody says how many
 ERROR_MAX = 1024  # bytes of UTF-8
 _CUT = " ... "  # in place of what is left out of a line
 

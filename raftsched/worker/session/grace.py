@@ -25,7 +25,7 @@ class GracePeriod:
         self._changed.set()
 
     async def wait(self, more: Callable[[], bool]) -> None:
-        """Until there is no `more` to wait for, or the grace period is over."""
+        """Waits until there is no `more` to wait for, or the grace period is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout((self.grace_ms + SLACK_MS) / 1000):
                 while more() and not self._hurried:

@@ -44,7 +44,7 @@ class LeaseHolder:
         return not self.lapsed and self.until_ms is not None and now < self.until_ms
 
     def over(self, now: int) -> bool:
-        """True when it has to lapse: the lease ran out, or none came within its TTL (at least 2 s)."""
+        """Returns whether it has to lapse: the lease ran out, or none came within its TTL (at least 2 s)."""
         if self.lapsed:
             return False
         if self.until_ms is not None:

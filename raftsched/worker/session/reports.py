@@ -1,4 +1,4 @@
-"""The ends of attempts that the replicated state does not show yet: proposed, and proposed again until it does."""
+"""Proposes the ends of attempts, again and again until the replicated state shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of a worker's runs about themselves, on their way to the log.
+"""Passes what a worker's runs report of themselves on to the log, in bounded steps.
 
 The log gets no more than one such report in ten seconds of each run, beside the last of it, which goes along with the
 end of the attempt. A report that is lost on its way is not repeated: the next one, or the end, says more.

@@ -30,7 +30,7 @@ def is_shortage(error: OSError) -> bool:
 
 
 def cannot_start(error: OSError) -> str:
-    """For whoever reads of a run that was not begun."""
+    """Returns the reason, for whoever reads of a run that was not begun."""
     return f"this node cannot start a process: {error.strerror}"
 
 
@@ -47,7 +47,8 @@ class Pause:
         self._length_ms = 0  # of the newest pause; 0: something was started since
 
     def failed(self, why: str, now_ms: int) -> bool:
-        """True when a pause begins: in the midst of one, what fails was given out before it was known."""
+        """Notes a failure, and returns whether a pause begins: in the midst of one, what fails was given out before it
+        was known."""
         self.count += 1
         if now_ms < self._until_ms:
             return False

@@ -326,7 +326,7 @@ class Worker:
 
     @property
     def cluster_short_of_disk(self) -> bool:
-        """Whether the leader said lately that the cluster has no room for more."""
+        """Returns whether the leader said lately that the cluster has no room for more."""
         short, at_ms = self._cluster_short
         return short and self._clock.boot_ms() - at_ms < SHORT_FRESH_MS
 
@@ -351,7 +351,7 @@ class Worker:
             await self._pause()
 
     async def _pause(self) -> None:
-        """Until something about the session changed, or it is time to try again."""
+        """Waits until something about the session changed, or it is time to try again."""
         self._nudge.clear()
         self._retry_at = self._clock.boot_ms() + RETRY_MS + self._rng.randrange(RETRY_MS)
         await self._nudge.wait()
@@ -442,7 +442,7 @@ class Worker:
         self._start_given()
 
     def rescan(self) -> None:
-        """After the state came by another way than entry by entry (a snapshot): looks at all that concerns us."""
+        """Looks at all that concerns this node: the state came by another way than entry by entry (a snapshot)."""
         self._forget_output_rules()
         self._look_at_session()
         if self._lease.lapsed:

@@ -183,7 +183,7 @@ class InProcessRunner:
             run.why = f"{_timed_out(timeout_s)}: it blocked the event loop, and was over after {took_s:.3f} s"
 
     def _over(self, run: _Run) -> None:
-        """Also of one that was asked to end before it had begun."""
+        """Reports the end, also of a run that was asked to end before it had begun."""
         self._tell(run, run.asked or Outcome.FAILED, run.why or "the handler was interrupted", None)
 
     def _end(self, token: int, outcome: Outcome, why: str) -> None:

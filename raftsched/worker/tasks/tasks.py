@@ -1,4 +1,4 @@
-"""From the replicated rows to something that runs: the task of an attempt and the environment it sees.
+"""Makes of the replicated rows something that runs: the task of an attempt and the environment that it sees.
 
 First what holds wherever it runs (`resolved`: handler and params with values in place of templates and of references
 to secrets, what the run is told of itself), then what the runner of this machine gets (`task_of`). A node does both.
@@ -168,7 +168,7 @@ def _nothing(namespace: str, name: str) -> None:
 
 
 def _own_user(namespace: str, wanted: str) -> str:
-    """For a node that says nothing of users."""
+    """Returns the node's own user, for a node that says nothing of users."""
     return NODES_OWN.of(namespace, wanted)
 
 

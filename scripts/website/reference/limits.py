@@ -7,7 +7,8 @@ from types import ModuleType
 from raftsched import bounds
 from raftsched.api import rows
 from raftsched.api.http import problems
-from raftsched.config import bounds as config_bounds
+from raftsched.config import flags
+from raftsched.config.reading import default_of
 from raftsched.core import limits
 from raftsched.core.subjects import operations
 from raftsched.quantities import format_duration
@@ -52,9 +53,7 @@ _PAGE: tuple[tuple[str, ModuleType, tuple[tuple[str, str], ...]], ...] = (
         limits,
         (
             ("RESULT_MAX", "bytes of its result"),
-            ("ERROR_MAX", "characters of an attempt's error"),
             ("STATE_MAX", "bytes that it keeps for its next attempts"),
-            ("PROGRESS_TEXT_MAX", "characters of the text of its progress"),
             ("SNOOZES_MAX", "times that it may ask to be called again later"),
             ("SNOOZE_MS", "for how long it may ask that"),
             ("RETRY_AFTER_MAX_MS", "for how long a server may ask to wait (`Retry-After`)"),
@@ -62,7 +61,15 @@ _PAGE: tuple[tuple[str, ModuleType, tuple[tuple[str, str], ...]], ...] = (
             ("TARGETS_MAX", "nodes and workers that it has a part on"),
         ),
     ),
-    ("A run", bounds, (("SHARDS_MAX", "shards"),)),
+    (
+        "A run",
+        bounds,
+        (
+            ("ERROR_MAX", "characters of an attempt's error"),
+            ("PROGRESS_TEXT_MAX", "characters of the text of its progress"),
+            ("SHARDS_MAX", "shards"),
+        ),
+    ),
     ("Queues and namespaces", bounds, (("RATE_COUNT_MAX", "starts in a period of a rate"),)),
     (
         "Queues and namespaces",
@@ -76,24 +83,26 @@ _PAGE: tuple[tuple[str, ModuleType, tuple[tuple[str, str], ...]], ...] = (
     (
         "Nodes and workers",
         bounds,
-        (("SLOTS_MAX", "slots"), ("SERVED_MAX", "queues, and namespaces, that a worker is limited to")),
-    ),
-    (
-        "Nodes and workers",
-        limits,
         (
+            ("SLOTS_MAX", "slots"),
             ("WEIGHT_MAX", "the weight of a slot"),
-            ("HANDLERS_MAX", "handlers of a worker"),
+            ("SERVED_MAX", "queues, and namespaces, that a worker is limited to"),
+            ("WORKER_HANDLERS_MAX", "handlers of a worker"),
         ),
     ),
     (
         "Nodes and workers",
-        config_bounds,
+        limits,
+        (("HANDLERS_MAX", "handlers of a worker"),),
+    ),
+    (
+        "Nodes and workers",
+        flags,
         (
-            ("CONNECTIONS_MAX", "connections to a node (least, default, most)"),
-            ("STREAMS_MAX", "streams of a node (least, default, most)"),
-            ("TOKEN_STREAMS_MAX", "streams of one token at a node (least, default, most)"),
-            ("TOKEN_PROCESSOR_MS", "milliseconds of a node's processor a second for one token (least, default, most)"),
+            ("connections_max", "connections to a node (least, default, most)"),
+            ("streams_max", "streams of a node (least, default, most)"),
+            ("token_streams_max", "streams of one token at a node (least, default, most)"),
+            ("token_processor_ms", "milliseconds of a node's processor a second for one token (least, default, most)"),
         ),
     ),
     ("Actions on many jobs", bounds, (("BULK_IDS_MAX", "ids that one names"),)),
@@ -125,9 +134,13 @@ def page() -> str:
 
 
 def _shown(module: ModuleType, name: str) -> str:
-    value = getattr(module, name)
+    if module is flags:
+        least, most = flags.FLAGS[name].bounds
+        value: object = (least, default_of(name), most)
+    else:
+        value = getattr(module, name)
     numbers = value if isinstance(value, tuple) else (value,)
-    texts = [format_duration(number) if name.endswith("_MS") else f"{number:,}" for number in numbers]
+    texts = [format_duration(number) if name.upper().endswith("_MS") else f"{number:,}" for number in numbers]
     if name == "EVERY_MIN_MS":
         return f"{texts[0]} at least"
     return " to ".join(texts) if len(texts) < 3 else ", ".join(texts)

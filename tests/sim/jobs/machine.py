@@ -16,8 +16,8 @@ from raftsched.node.disk import DiskSpace
 from raftsched.node.wiring import NodePorts, boot_of, store_moves
 from raftsched.raft.facade import Raft
 from raftsched.remote.gateway import Gateway
-from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut
 from raftsched.store import WriteBatch
+from raftsched.surface.worker_sessions import CloseIn, PollAnswer, PollIn, WorkerSessionIn, WorkerSessionOut
 from raftsched.worker.conditions.probes import ConditionProbes
 from raftsched.worker.session.worker import Worker
 from tests.sim.clocks import MachineClock
@@ -100,11 +100,13 @@ class JobsMachine(Machine):
         checks.start()
         gateway.start()
 
-    async def serve(self, session: str, request: object, gone: Callable[[], bool]) -> OpenOut | PollOut | None:
+    async def serve(
+        self, session: str, request: object, gone: Callable[[], bool]
+    ) -> WorkerSessionOut | PollAnswer | None:
         """Answers what a remote worker asks. Raises RaftschedError."""
         assert self.gateway is not None
         match request:
-            case OpenIn():
+            case WorkerSessionIn():
                 return await self.gateway.open(request)
             case PollIn():
                 return await self.gateway.poll(session, request, self.clock.boot_ms(), gone=gone)

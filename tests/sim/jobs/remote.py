@@ -19,8 +19,17 @@ from raftsched.core.rules.executors import worker_key
 from raftsched.errors import KINDS, RaftschedError, StartupError
 from raftsched.handlers import KINDS as HANDLERS
 from raftsched.remote.agent import Agent
-from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputPlace, PollIn, PollOut, Printed, UploadOut
 from raftsched.remote.server_port import NoAnswer, Refused, SessionOver
+from raftsched.surface.worker_sessions import (
+    CloseIn,
+    OutputPlace,
+    PollAnswer,
+    PollIn,
+    Printed,
+    UploadOut,
+    WorkerSessionIn,
+    WorkerSessionOut,
+)
 from tests.sim.checks import Violation
 from tests.sim.clocks import MachineClock
 from tests.sim.jobs.keepers import Site
@@ -32,7 +41,7 @@ if TYPE_CHECKING:
     from tests.sim.jobs.world import JobsWorld
 
 GRACE_MS = 3_000  # for runs, when a worker stops
-Asked = OpenIn | PollIn | CloseIn
+Asked = WorkerSessionIn | PollIn | CloseIn
 
 REPEATED_S = (0.2, 12.0)  # how much later a request comes once more
 NO_CONNECTION_S = 0.02
@@ -122,7 +131,7 @@ class Ways:
         except Violation:
             raise
         except RaftschedError as exc:
-            error = told(exc, isinstance(call.request, OpenIn))
+            error = told(exc, isinstance(call.request, WorkerSessionIn))
         self._served[node.name].pop(call, None)
         self._send(node.name, call.asker.name, self._answered, call, answer, error)
 
@@ -165,14 +174,14 @@ class SimServer:
     def name(self) -> str:
         return self._node.name
 
-    async def open(self, request: OpenIn) -> OpenOut:
+    async def open(self, request: WorkerSessionIn) -> WorkerSessionOut:
         opened = await self._ask("", request)
-        assert isinstance(opened, OpenOut)
+        assert isinstance(opened, WorkerSessionOut)
         return opened
 
-    async def poll(self, session: str, request: PollIn) -> PollOut:
+    async def poll(self, session: str, request: PollIn) -> PollAnswer:
         answer = await self._ask(session, request)
-        assert isinstance(answer, PollOut)
+        assert isinstance(answer, PollAnswer)
         return answer
 
     async def close(self, session: str, request: CloseIn) -> None:
@@ -250,7 +259,7 @@ class RemoteMachine:
         rng.shuffle(servers)
         self.agent = Agent(
             servers=servers,
-            opening=OpenIn(
+            opening=WorkerSessionIn(
                 name=self._worker,
                 slots=self.slots,
                 weight=self.weight,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import subprocess
@@ -13,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.jobs.mutations import MUTATIONS, Found, hunt, intact
+from tests.sim.jobs.mutations import MUTATIONS, hunt, intact
 from tests.sim.jobs.profiles import PROFILES
-from tests.sim.many import Budget, Task, at_once, begin, nodes_of, regressions, run_many
+from tests.sim.many import Budget, Task, nodes_of, regressions, run_many, shown
 from tests.support.amounts import some
 
 SECONDS = 60.0
@@ -87,13 +86,13 @@ def test_a_rule_that_is_out_is_in_again_afterwards(rule: str) -> None:
         pass
 
 
-def _look(job: tuple[str, int]) -> tuple[Found, list[str], float]:
-    """Runs a seed without the rule and, where that shows the harm, with it. Returns what it cost, too."""
+def _look(job: tuple[str, int]) -> tuple[str | None, list[str], float]:
+    """Runs a seed without the rule and, where that shows the harm, with it."""
     rule, seed = job
     began = time.process_time()
-    found = hunt(rule, seed, 1)
-    broken = intact(rule, seed, 1) if found.seed is not None else []
-    return found, broken, time.process_time() - began
+    harmed = hunt(rule, seed, 1).seed is not None
+    broken = intact(rule, seed, 1) if harmed else []
+    return rule if harmed else None, broken, time.process_time() - began
 
 
 @pytest.mark.timeout(600)
@@ -104,23 +103,7 @@ def test_a_few_rules_are_missed_when_they_are_out(record_property: Callable[[str
     first = random.SystemRandom().getrandbits(32)
     rules = list(MUTATIONS)
     random.Random(first).shuffle(rules)
-    budget = Budget(RULES_BUDGET_S)
-    seen: set[str] = set()
-    tried = 0
-    with multiprocessing.get_context("spawn").Pool(at_once(), begin) as pool:
-        turns = [(rule, first + number) for number in range(ROUNDS) for rule in rules]
-        results = pool.imap_unordered(_look, turns)
-        try:
-            over = False
-            while not (over and seen):  # one at least
-                found, broken, cost_s = results.next(budget.wall_s if seen else None)
-                over = budget.spent(cost_s)
-                tried += 1
-                assert not broken, "with all rules in:\n" + "\n".join(broken)
-                if found.seed is not None:
-                    seen.add(found.rule)
-        except (StopIteration, multiprocessing.TimeoutError):
-            pass
+    seen, tried = shown(_look, rules, first, Budget(RULES_BUDGET_S), ROUNDS)
     assert seen, f"first seed {first}: {tried} seeds of {len(rules)} rules that were out showed nothing"
     names = ", ".join(sorted(seen))
     record_property("simulator", f"jobs: {len(seen)} rules missed when out, first seed {first}: {names}")

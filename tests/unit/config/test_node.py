@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from raftsched.config.addresses import Address, parse_address, parse_peers
-from raftsched.config.node import ELECTION_TIMEOUT_MS, build, load
+from raftsched.config.flags import FLAGS
+from raftsched.config.node import build, load
 from raftsched.config.values import ConfigError, Unprotected
 from raftsched.config.work import parse_labels
 from raftsched.core.rules.allowed import Allowed
@@ -183,7 +184,7 @@ def test_how_much_of_the_log_is_kept(text: str | int, size: int) -> None:
 
 def test_when_elections_begin() -> None:
     assert RaftOptions(**elections(build(BASE).election_timeout_ms)) == RaftOptions()
-    for timeout_ms in (ELECTION_TIMEOUT_MS.min, ELECTION_TIMEOUT_MS.max):
+    for timeout_ms in FLAGS["election_timeout"].bounds:
         options = RaftOptions(**elections(timeout_ms))
         assert options.election_min_ms > FRESH_MS, "an answer of a leader counts for so long"
         assert options.heartbeat_ms == RaftOptions().heartbeat_ms

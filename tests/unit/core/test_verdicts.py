@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from raftsched.bounds import DURATION_MAX_MS, OUTCOMES_MAX
+from raftsched.bounds import DURATION_MAX_MS, OUTCOMES_MAX, PROGRESS_TEXT_MAX
 from raftsched.core import commands as c
 from raftsched.core.apply.runs import attempts as module
-from raftsched.core.limits import PROGRESS_TEXT_MAX, SNOOZE_MS, STATE_MAX, policy_error
+from raftsched.core.limits import SNOOZE_MS, STATE_MAX, policy_error
 from raftsched.core.model import (
     DAY_MS,
     HOUR_MS,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from raftsched.bounds import SERVED_MAX
+from raftsched.bounds import BOOT_ID_MAX, SERVED_MAX, WORKER_HANDLERS_MAX
 from raftsched.core import commands as c
 from raftsched.core.actions import SessionBound, SessionChanged
-from raftsched.core.limits import BOOT_ID_MAX, EXECUTOR_MAX, HANDLERS_MAX
+from raftsched.core.limits import EXECUTOR_MAX
 from raftsched.core.model import InstanceState as I
 from raftsched.core.model import Outcome
 from raftsched.core.rules.allowed import Allowed
@@ -162,7 +162,7 @@ def test_there_are_no_more_workers_than_may_be() -> None:
         {"weight": 0},
         {"queues": ()},
         {"namespaces": tuple(f"n{i}" for i in range(SERVED_MAX + 1))},
-        {"handlers": ("exec",) * (HANDLERS_MAX + 1)},
+        {"handlers": ("exec",) * (WORKER_HANDLERS_MAX + 1)},
         {"labels": tuple((f"k{i}", "v") for i in range(33))},
         {"allowed": Allowed(http=("10.0.0.0/33",))},
         {"allowed": Allowed(http_deny=("a b",))},

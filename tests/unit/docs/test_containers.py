@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from raftsched.config.node import NodeConfig, load
-from raftsched.config.work import GRACE_MS
+from raftsched.config.reading import default_of
 from raftsched.config.worker import SETTINGS as WORKER_SETTINGS
 from raftsched.config.worker import load_worker
 from raftsched.embedded.systemd import STOP_SLACK_S
@@ -135,7 +135,7 @@ def test_a_service_has_no_more_rights_and_no_less_time_than_it_needs() -> None:
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
-    assert float(service["stop_grace_period"].removesuffix("s")) > GRACE_MS.default / 1000 + STOP_SLACK_S
+    assert float(service["stop_grace_period"].removesuffix("s")) > default_of("grace") / 1000 + STOP_SLACK_S
     command = service["healthcheck"]["test"]
     assert command[:3] == ["CMD", "raftsched", "health"]
     assert "--live" not in command, "up --wait waits for the cluster"

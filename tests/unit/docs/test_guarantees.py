@@ -9,7 +9,7 @@ from raftsched.cluster_settings import Settings
 from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.leader.liveness.leases import Leases
 from raftsched.leader.pacing import BATCH
-from raftsched.remote.protocol import OpenOut
+from raftsched.surface.worker_sessions import WorkerSessionOut
 from raftsched.worker.session.lease_holder import HEARTBEAT_MS, START_SLACK_MS
 from tests.support.memory_view import World
 
@@ -40,7 +40,7 @@ def test_the_settings_that_it_names() -> None:
     assert f"`steps_kept` ({settings.steps_kept})" in TEXT
     assert f"no entry of the log makes more than {BATCH} of them" in TEXT
     assert f"`worker_ttl`, {settings.worker_ttl_ms // 1000} s" in TEXT
-    for name in set(re.findall(r"`(\w+_ms)`", PAGE)) - set(OpenOut.__struct_fields__):
+    for name in set(re.findall(r"`(\w+_ms)`", PAGE)) - set(WorkerSessionOut.__struct_fields__):
         assert hasattr(settings, name), name
 
 

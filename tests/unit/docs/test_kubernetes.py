@@ -15,7 +15,7 @@ import yaml
 
 from raftsched.api.routes import ROUTES
 from raftsched.config.node import NodeConfig, load
-from raftsched.config.work import GRACE_MS
+from raftsched.config.reading import default_of
 from raftsched.config.worker import SETTINGS as WORKER_SETTINGS
 from raftsched.embedded.systemd import STOP_SLACK_S
 from raftsched.security.keyring import own_key
@@ -106,7 +106,7 @@ def test_probes_ask_what_there_is_and_restart_nobody_for_want_of_a_leader() -> N
 @EACH
 def test_a_pod_that_goes_has_the_time_to_end_its_runs(controller: dict[str, Any]) -> None:
     said = environment(controller, "x")
-    grace = float(said.get("RAFTSCHED_GRACE", f"{GRACE_MS.default / 1000}s").removesuffix("s"))
+    grace = float(said.get("RAFTSCHED_GRACE", f"{default_of('grace') / 1000}s").removesuffix("s"))
     first = (
         container_of(controller).get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["sleep", "0"])
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.config.work import GRACE_MS
+from raftsched.config.reading import default_of
 from raftsched.doctor.machines import FILES_WARN
 from raftsched.embedded.systemd import STOP_SLACK_S
 from raftsched.errors import Exit
@@ -37,9 +37,10 @@ def section(name: str, which: str = "Service") -> configparser.SectionProxy:
 def test_the_service_alone_is_asked_to_stop_and_has_the_time(name: str) -> None:
     service = section(name)
     assert service["KillMode"] == "mixed"
-    needed_s = (GRACE_MS[1] + SLACK_MS) / 1000 + STOP_PATIENCE_S
+    grace_ms = default_of("grace")
+    needed_s = (grace_ms + SLACK_MS) / 1000 + STOP_PATIENCE_S
     assert float(service["TimeoutStopSec"]) > needed_s
-    assert float(service["TimeoutStopSec"]) == GRACE_MS[1] / 1000 + STOP_SLACK_S, "as it says itself when it stops"
+    assert float(service["TimeoutStopSec"]) == grace_ms / 1000 + STOP_SLACK_S, "as it says itself when it stops"
     assert service["OOMPolicy"] == "continue"
 
 

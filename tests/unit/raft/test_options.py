@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raftsched.config.node import ELECTION_TIMEOUT_MS
+from raftsched.config.flags import FLAGS
 from raftsched.raft.options import KIB, RaftOptions, elections
 
 SMALL = {"append_max_bytes": 32 * KIB, "entry_max_bytes": 16 * KIB, "snapshot_chunk_bytes": 16 * KIB}
@@ -21,7 +21,10 @@ def test_one_that_does_not_is_refused() -> None:
         RaftOptions(**SMALL, append_bytes=33 * KIB, frame_max_bytes=64 * KIB)
 
 
-@pytest.mark.parametrize("timeout_ms", [ELECTION_TIMEOUT_MS.min, 3_700, 4_000, ELECTION_TIMEOUT_MS.max])
+LEAST_MS, MOST_MS = FLAGS["election_timeout"].bounds
+
+
+@pytest.mark.parametrize("timeout_ms", [LEAST_MS, 3_700, 4_000, MOST_MS])
 def test_no_silence_shorter_than_the_election_timeout_begins_an_election(timeout_ms: int) -> None:
     """Nor by the end of a connection on which nothing was heard."""
     options = RaftOptions(**elections(timeout_ms))

@@ -38,8 +38,17 @@ from raftsched.output.keeping.output_rules import OutputRules
 from raftsched.output.keeping.owner_record import OutputOwner
 from raftsched.remote.gateway import PROPOSE_S, Gateway, NameTaken
 from raftsched.remote.held import RATE_BURST
-from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputPlace, PollIn, PollOut, Printed, Report
 from raftsched.remote.reports import not_valid
+from raftsched.surface.worker_sessions import (
+    CloseIn,
+    OutputPlace,
+    PollAnswer,
+    PollIn,
+    Printed,
+    Report,
+    WorkerSessionIn,
+    WorkerSessionOut,
+)
 from raftsched.system.nesting import DEPTH_MAX
 from tests.unit.worker.world import FakeRaft, LoopClock, Tables, run_jumping
 
@@ -114,17 +123,17 @@ class World:
     def read(self) -> Iterator[Tables]:
         yield self.tables
 
-    async def open(self, name: str = "w1", **more: Any) -> OpenOut:
+    async def open(self, name: str = "w1", **more: Any) -> WorkerSessionOut:
         return await self.gateway.open(
-            OpenIn(name=name, **{"handlers": ["shell"], "incarnation": "i", "opening": 1} | more)
+            WorkerSessionIn(name=name, **{"handlers": ["shell"], "incarnation": "i", "opening": 1} | more)
         )
 
-    def poll(self, session: OpenOut | str, **said: Any) -> asyncio.Task[PollOut]:
+    def poll(self, session: WorkerSessionOut | str, **said: Any) -> asyncio.Task[PollAnswer]:
         text = session if isinstance(session, str) else session.session
         request = PollIn(**said)
         return asyncio.ensure_future(self.gateway.poll(text, request, self.clock.boot_ms()))
 
-    def give(self, session: OpenOut, body: bytes = TOUCH, **policy: Any) -> int:
+    def give(self, session: WorkerSessionOut, body: bytes = TOUCH, **policy: Any) -> int:
         """Returns the token of one more run that is given to the session."""
         content = Policy(trigger=Trigger(kind=TriggerKind.MANUAL), overlap=Overlap.ALLOW, **policy)
         job = self.accepted(CreateJob("default", None, content, body)).job
@@ -147,7 +156,7 @@ class World:
         return decode_instance(row)
 
 
-def number_of(session: OpenOut) -> int:
+def number_of(session: WorkerSessionOut) -> int:
     return int(session.session.partition("-")[0])
 
 
@@ -170,7 +179,7 @@ async def code_of(work: Any) -> str:
     return refused.value.code
 
 
-def tokens(answer: PollOut) -> list[int]:
+def tokens(answer: PollAnswer) -> list[int]:
     return [given.token for given in answer.runs]
 
 
@@ -180,7 +189,9 @@ def tokens(answer: PollOut) -> list[int]:
 def test_an_opening_grants_the_whole_ttl_and_its_text_is_a_secret() -> None:
     async def body(world: World) -> None:
         out = await world.gateway.open(
-            OpenIn(name="w1", handlers=["exec", "exec"], slots=3, weight=2, labels={"b": "2", "a": "1"}, version="9"),
+            WorkerSessionIn(
+                name="w1", handlers=["exec", "exec"], slots=3, weight=2, labels={"b": "2", "a": "1"}, version="9"
+            ),
             queues=["gpu"],
             namespaces=["media"],
         )
@@ -217,7 +228,7 @@ def test_from_its_level_on_a_session_is_its_openers_whichever_node_is_asked() ->
         world.accepted(RaiseLevel(SESSIONS_ARE_BOUND - 1))
         early = await world.open("early")
         world.accepted(RaiseLevel(SESSIONS_ARE_BOUND))
-        asked = OpenIn(name="w1", handlers=["exec"], incarnation="i", opening=1)
+        asked = WorkerSessionIn(name="w1", handlers=["exec"], incarnation="i", opening=1)
         out = await world.gateway.open(asked, whose="7")
         other = World(world.tables).gateway
         for gateway in (world.gateway, other):

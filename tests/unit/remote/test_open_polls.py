@@ -7,7 +7,7 @@ import asyncio
 from raftsched.core.commands import EndSession
 from raftsched.core.subjects.leasing import QUIET_AFTER_MS, decode_beats, longest_poll_ms
 from raftsched.remote.gateway import LOOK_S, POLLS_MAX
-from raftsched.remote.protocol import OpenOut, PollIn
+from raftsched.surface.worker_sessions import PollIn, WorkerSessionOut
 from tests.unit.remote.test_gateway import TTL_MS, World, number_of, run
 
 MOMENT_S = 0.1
@@ -19,7 +19,7 @@ def told(world: World) -> list[tuple[int, int]]:
     return [one for message in messages for one in message.left]
 
 
-def hold(world: World, session: OpenOut) -> tuple[asyncio.Task[object], list[bool]]:
+def hold(world: World, session: WorkerSessionOut) -> tuple[asyncio.Task[object], list[bool]]:
     """A poll that waits, and what to set when its connection ends."""
     gone = [False]
     poll = world.gateway.poll(session.session, PollIn(wait_ms=2_000), world.clock.boot_ms(), gone=lambda: gone[0])

@@ -27,7 +27,7 @@ from raftsched.output.receivers.marks import BEGIN
 from raftsched.remote import frames
 from raftsched.remote.frames import Piece
 from raftsched.remote.outputs import Outputs
-from raftsched.remote.protocol import OutputPlace, Printed
+from raftsched.surface.worker_sessions import OutputPlace, Printed
 from raftsched.system import background
 from tests.support.clock import ManualClock
 from tests.support.memory_view import MemoryView, World

@@ -14,9 +14,10 @@ import pytest
 from raftsched.client.errors import ClientError
 from raftsched.client.servers import parse_servers
 from raftsched.client.token_file import TokenFile
-from raftsched.remote.protocol import CloseIn, OpenIn, PollIn
 from raftsched.remote.server_port import NoAnswer, Refused, SessionOver, WrongOffset
-from raftsched.remote.servers import PATH, HttpServer, http_servers
+from raftsched.remote.servers import HttpServer, http_servers
+from raftsched.surface.plain import worker_sessions as addresses
+from raftsched.surface.worker_sessions import CloseIn, PollIn, WorkerSessionIn
 from tests.support.stub_server import Reply, serve
 
 POLLED = {"lease_ms": 9_000, "runs": [], "kill": [3], "refused": []}
@@ -139,7 +140,7 @@ class Tokens:
                 return 410, {"code": "session-over", "detail": "It is over."}
             self.whose = shown
             return 204, None
-        if request.path == PATH:
+        if request.path == addresses.OPEN:
             self.whose = shown
             return 201, {**OPENED, "session": self.session}
         if shown != self.whose:
@@ -168,7 +169,7 @@ OPENED = {
 
 
 def opening(server: HttpServer) -> Awaitable[Any]:
-    return server.open(OpenIn(name="w", handlers=["exec"]))
+    return server.open(WorkerSessionIn(name="w", handlers=["exec"]))
 
 
 def closing(server: HttpServer) -> Awaitable[Any]:

@@ -15,9 +15,8 @@ from raftsched.output.format.spool import STDERR, STDOUT, Capture, pack
 from raftsched.output.keeping.store import OutputStore, Record
 from raftsched.output.reading.reading import SPAN, Span
 from raftsched.remote import frames, server_port, uploads
-from raftsched.remote.outputs import PIECE_MAX
-from raftsched.remote.protocol import OutputPlace, Printed, UploadOut
 from raftsched.remote.uploads import Uploads
+from raftsched.surface.worker_sessions import PIECE_MAX, OutputPlace, Printed, UploadOut
 from tests.support.patience import within
 from tests.unit.remote.test_outputs import Node
 
@@ -33,10 +32,10 @@ class Server:
         self.fail: Callable[[], Exception | None] = lambda: None
         self.after: Callable[[], Exception | None] = lambda: None
 
-    async def open(self, request: object) -> server_port.OpenOut:
+    async def open(self, request: object) -> server_port.WorkerSessionOut:
         raise NotImplementedError
 
-    async def poll(self, session: str, request: object) -> server_port.PollOut:
+    async def poll(self, session: str, request: object) -> server_port.PollAnswer:
         raise NotImplementedError
 
     async def close(self, session: str, request: object) -> None:

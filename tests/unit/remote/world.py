@@ -10,20 +10,20 @@ from typing import Any
 
 from raftsched.core.model import Outcome, OutputRef
 from raftsched.remote.agent import Agent
-from raftsched.remote.protocol import (
+from raftsched.remote.server_port import NoAnswer, Refused, SessionOver
+from raftsched.surface.worker_sessions import (
     CloseIn,
-    OpenIn,
-    OpenOut,
     OutputPlace,
+    PollAnswer,
     PollIn,
-    PollOut,
     Printed,
     RefusedReport,
     Report,
     Run,
     UploadOut,
+    WorkerSessionIn,
+    WorkerSessionOut,
 )
-from raftsched.remote.server_port import NoAnswer, Refused, SessionOver
 from raftsched.worker.processes.runner import RunEnd
 from tests.unit.worker.world import FakeRunner, LoopClock, run_jumping
 
@@ -41,7 +41,7 @@ class Cluster:
         self.open = False
         self.incarnation = ""
         self.grant_ms: int | None = None  # None: the whole TTL
-        self.openings: list[OpenIn] = []
+        self.openings: list[WorkerSessionIn] = []
         self.given: dict[int, Run] = {}  # assigned to the session that is open
         self.kills: set[int] = set()
         self.reports: list[Report] = []  # as they were committed
@@ -124,7 +124,7 @@ class Node:
         if self.deaf:
             raise NoAnswer("broke the connection")
 
-    async def open(self, request: OpenIn) -> OpenOut:
+    async def open(self, request: WorkerSessionIn) -> WorkerSessionOut:
         cluster = self.cluster
         cluster.openings.append(request)
         await self._reached()
@@ -134,7 +134,7 @@ class Node:
         cluster.open, cluster.incarnation = True, request.incarnation
         cluster.number += 1
         await self._answered()
-        return OpenOut(
+        return WorkerSessionOut(
             session=f"{cluster.number}-secret",
             name=request.name,
             lease_ms=TTL_MS,
@@ -145,7 +145,7 @@ class Node:
             namespaces=None,
         )
 
-    async def poll(self, session: str, request: PollIn) -> PollOut:
+    async def poll(self, session: str, request: PollIn) -> PollAnswer:
         self.polls.append(request)
         self.at.append(self._clock.boot_ms())
         self.under_way += 1
@@ -155,7 +155,7 @@ class Node:
         finally:
             self.under_way -= 1
 
-    async def _poll(self, session: str, request: PollIn) -> PollOut:
+    async def _poll(self, session: str, request: PollIn) -> PollAnswer:
         await self._reached()
         cluster = self.cluster
         cluster.session(session)
@@ -187,7 +187,7 @@ class Node:
             cluster.session(session)
         await self._answered()
         grant = (TTL_MS if cluster.grant_ms is None else cluster.grant_ms) if self.lease else 0
-        return PollOut(lease_ms=grant, runs=runs, kill=kill, refused=refused)
+        return PollAnswer(lease_ms=grant, runs=runs, kill=kill, refused=refused)
 
     async def close(self, session: str, request: CloseIn) -> None:
         await self._reached()
@@ -233,7 +233,7 @@ class World:
     def make(self, runner: FakeRunner, incarnation: str = "boot/1") -> Agent:
         return Agent(
             servers=self.nodes,
-            opening=OpenIn(name="w1", slots=4, handlers=["exec"], incarnation=incarnation),
+            opening=WorkerSessionIn(name="w1", slots=4, handlers=["exec"], incarnation=incarnation),
             runner=runner,
             outputs=self.outputs,
             clock=self.clock,

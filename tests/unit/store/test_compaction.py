@@ -213,52 +213,30 @@ def test_after_a_log_that_may_name_it_nothing_is_written_to_the_old_one(tmp_path
     again.close()
 
 
-# As in test_swap_killed.py: a child ends at each line in turn.
 SCRIPT = """
-import os, shutil, sys
+import shutil, sys
 from pathlib import Path
 from raftsched.store import Store, WriteBatch, compaction
-from tests.support.stores import commit
+from tests.support.killed import at_each_line
 from tests.unit.store.test_compaction import fill, holds_all, no_time
-from tests.unit.store.test_state import create, dump
+from tests.unit.store.test_state import dump
 
-os.fsync = os.fdatasync = lambda fd: None  # a killed process needs none
 compaction.LEAST_BYTES = 0
-ROOM = Path(sys.modules["raftsched.store"].__file__).parent
-WHERE = {str(ROOM / name) for name in ("store.py", "tables.py", "checkpoint.py", "snapshot.py", "compaction.py")}
 base = Path(sys.argv[1])
+here = base / "here"
 fill(base / "old")
 store = Store.open(base / "old", sync=False)
 wanted, most = dump(store), store.usage().file
 store.close()
 
-def compact(directory, last):
-    left = last
-    def trace(frame, event, arg):
-        nonlocal left
-        if frame.f_code.co_filename not in WHERE:
-            return None
-        if event == "line":
-            left -= 1
-            if left < 0:
-                os._exit(9)
-        return trace
-    store = Store.open(directory, sync=False)
-    sys.settrace(trace)
-    store.compact(no_time)
-    sys.settrace(None)
-    os._exit(0)
-
-line, status = 0, 9
-while status == 9:
-    here = base / "here"
+def compact():
     shutil.rmtree(here, ignore_errors=True)
     shutil.copytree(base / "old", here)
-    child = os.fork()
-    if not child:
-        compact(here, line)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, 9), (line, status)
+    store = Store.open(here, sync=False)
+    return lambda: store.compact(no_time)
+
+WHERE = [f"store/{name}.py" for name in ("store", "tables", "checkpoint", "snapshot", "compaction")]
+for line in at_each_line(compact, WHERE):
     store = Store.open(here, sync=False)
     assert holds_all(store, wanted), line
     assert len(list(here.glob("tables-*"))) == 1, line
@@ -269,7 +247,6 @@ while status == 9:
         assert holds_all(store, wanted), line
     store.write(WriteBatch(hard_state=(6, None)))
     store.close()
-    line += 1
 """
 
 

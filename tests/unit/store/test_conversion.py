@@ -178,55 +178,26 @@ def test_a_damaged_one_is_refused_and_left_as_it_is(tmp_path: Path, edit: str) -
 
 # Runs itself in a child for each line of the conversion, and each change of a name, until it comes through.
 SCRIPT = """
-import os, shutil, sys
+import shutil, sys
 from pathlib import Path
 from raftsched.store import layout
+from tests.support.killed import at_each_line
 from tests.unit.store.test_conversion import check, make_old, wanted
 
-os.fsync = os.fdatasync = lambda fd: None  # a killed process needs none
-ROOM = Path(layout.__file__).parent
-WHERE = {str(ROOM / name) for name in ("layout.py", "tables.py", "checkpoint.py", "snapshot.py")}
 base = Path(sys.argv[1])
+here = base / "here"
 make_old(base / "old")
 tables = wanted(base / "wanted")
 
-def convert(directory, left):
-    def come_by():
-        nonlocal left
-        left -= 1
-        if left < 0:
-            os._exit(9)
-    def trace(frame, event, arg):
-        if frame.f_code.co_filename not in WHERE:
-            return None
-        if event == "line":
-            come_by()
-        return trace
-    def counted(function):
-        def call(*args, **kwargs):
-            come_by()
-            function(*args, **kwargs)
-            come_by()
-        return call
-    for name in ("rename", "unlink", "rmdir", "mkdir"):
-        setattr(os, name, counted(getattr(os, name)))
-    sys.settrace(trace)
-    layout.prepare(directory, map_bytes=2**20, sync=True)
-    os._exit(0)
-
-step, status = 0, 9
-while status == 9:
-    here = base / "here"
+def convert():
     shutil.rmtree(here, ignore_errors=True)
     shutil.copytree(base / "old", here)
-    child = os.fork()
-    if not child:
-        convert(here, step)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, 9), (step, status)
+    return lambda: layout.prepare(here, map_bytes=2**20, sync=True)
+
+WHERE = [f"store/{name}.py" for name in ("layout", "tables", "checkpoint", "snapshot")]
+for _ in at_each_line(convert, WHERE, ("rename", "unlink", "rmdir", "mkdir")):
     print("new" if (here / "log").exists() else "old", flush=True)
     check(here, tables)
-    step += 1
 """
 
 

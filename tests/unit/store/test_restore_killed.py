@@ -18,19 +18,19 @@ from raftsched.unfinished import RESTORING, require_restored, unfinished_restore
 
 # Runs itself in a child for each line that a restore comes by, until it comes through; prints what was found.
 SCRIPT = """
-import os, shutil, sys
+import shutil, sys
 from pathlib import Path
 from random import Random
-from raftsched.errors import StartupError
 from raftsched.backups.restore import restore
+from raftsched.errors import StartupError
 from raftsched.store import Store
 from raftsched.unfinished import require_restored
+from tests.support.killed import at_each_line
 from tests.support.memory_view import World
 from tests.unit.store.test_backup import Saved
 
-ROOM = Path(sys.modules["raftsched"].__file__).parent
-WHERE = {str(ROOM / name) for name in ("restore.py", "store/rebuild.py", "store/snapshot.py", "store/layout.py")}
 base = Path(sys.argv[1])
+data = base / "data"
 saved = Saved(base / "old")
 world = World()
 world.create(name="kept")
@@ -38,33 +38,12 @@ saved.apply(world)
 file = saved.save(base / "b")
 saved.store.close()
 
-def restored(data, last):
-    left = last
-    def trace(frame, event, arg):
-        nonlocal left
-        if frame.f_code.co_filename not in WHERE:
-            return None
-        if event == "line":
-            left -= 1
-            if left < 0:
-                os._exit(9)
-        return trace
-    sys.settrace(trace)
-    restore(file, data, "n1", "127.0.0.1:9501", rng=Random(7), now_ms=0)
-    sys.settrace(None)
-    os._exit(0)
-
-os.fsync = os.fdatasync = lambda fd: None  # a killed process needs none
-line, status = 0, 9
-while status == 9:
-    data = base / "data"
+def restored():
     shutil.rmtree(data, ignore_errors=True)
-    child = os.fork()
-    if not child:
-        restored(data, line)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, 9), (line, status)
-    line += 1
+    return lambda: restore(file, data, "n1", "127.0.0.1:9501", rng=Random(7), now_ms=0)
+
+WHERE = ["backups/restore.py", *(f"store/{name}.py" for name in ("rebuild", "snapshot", "layout"))]
+for line in at_each_line(restored, WHERE):
     if not data.exists() or not any(data.iterdir()):
         print("1-nothing")
         continue

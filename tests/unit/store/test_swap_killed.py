@@ -19,16 +19,15 @@ from tests.unit.store.test_state import create, dump
 
 # Runs itself in a child for each line that prepare and swap come by, until they come through; prints what was found.
 SCRIPT = """
-import os, shutil, sys
+import shutil, sys
 from pathlib import Path
 from raftsched.store import LogEntry, Store, WriteBatch
+from tests.support.killed import at_each_line
 from tests.support.stores import commit
 from tests.unit.store.test_state import create, dump
 
-os.fsync = os.fdatasync = lambda fd: None  # a killed process needs none
-ROOM = Path(sys.modules["raftsched.store"].__file__).parent
-WHERE = {str(ROOM / name) for name in ("store.py", "tables.py", "checkpoint.py", "snapshot.py", "gate.py")}
 base = Path(sys.argv[1])
+here = base / "here"
 
 def make(name, count):
     store = Store.open(base / name, sync=False)
@@ -44,34 +43,14 @@ bounds = {7: (1, 8), 40: (41, 40)}
 new.close()
 old.close()
 
-def swap(directory, last):
-    left = last
-    def trace(frame, event, arg):
-        nonlocal left
-        if frame.f_code.co_filename not in WHERE:
-            return None
-        if event == "line":
-            left -= 1
-            if left < 0:
-                os._exit(9)
-        return trace
-    store = Store.open(directory, sync=False)
-    sys.settrace(trace)
-    store.swap(store.prepare(directory / "copy", meta))
-    sys.settrace(None)
-    os._exit(0)
-
-line, status = 0, 9
-while status == 9:
-    here = base / "here"
+def swap():
     shutil.rmtree(here, ignore_errors=True)
     shutil.copytree(base / "old", here)
     shutil.copy(base / "copy", here / "copy")
-    child = os.fork()
-    if not child:
-        swap(here, line)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, 9), (line, status)
+    store = Store.open(here, sync=False)
+    return lambda: store.swap(store.prepare(here / "copy", meta))
+
+for line in at_each_line(swap, [f"store/{name}.py" for name in ("store", "tables", "checkpoint", "snapshot", "gate")]):
     store = Store.open(here, sync=False)
     index = store.applied_index
     assert dump(store) == wanted[index], line
@@ -86,7 +65,6 @@ while status == 9:
         store.write(WriteBatch(hard_state=(6, None)))
     store.close()
     print(index, flush=True)
-    line += 1
 """
 
 

@@ -237,9 +237,10 @@ class TestServers:
         assert b"\r\nHost: [::1]\r\n" in Question("::1", 443, 443, "/")._request
         assert b"\r\nHost: xn--bcher-kva.example:81\r\n" in Question("bücher.example", 81, 80, "/")._request
 
-    def test_giving_up_shuts_a_connection_that_is_silent(self) -> None:
+    @pytest.mark.parametrize("scheme", ["http", "https"])
+    def test_giving_up_ends_a_connection_that_is_silent(self, scheme: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+            url = f"{scheme}://127.0.0.1:{listening.getsockname()[1]}/"
             look = ConditionProbe([Condition(ConditionKind.HTTP, url)], 600, ANYWHERE)
             ended: list[type] = []
 
@@ -252,7 +253,7 @@ class TestServers:
             thread = threading.Thread(target=run)
             thread.start()
             with listening.accept()[0] as peer:
-                assert peer.recv(1024).startswith(b"GET / HTTP/1.1\r\n")
+                assert peer.recv(1024).startswith(b"GET / HTTP/1.1\r\n" if scheme == "http" else b"\x16")
                 look.give_up()
                 thread.join()
         assert ended == [GivenUp]
@@ -270,26 +271,6 @@ class TestServers:
         with answering(b"", serving) as (url, _):
             monkeypatch.setattr(probe, "_tls", ssl.create_default_context)
             assert "CERTIFICATE_VERIFY_FAILED" in (get(url) or "")
-
-    def test_giving_up_ends_a_handshake_that_does_not_go_on(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            url = f"https://127.0.0.1:{listening.getsockname()[1]}/"
-            look = ConditionProbe([Condition(ConditionKind.HTTP, url)], 600, ANYWHERE)
-            ended: list[type] = []
-
-            def run() -> None:
-                try:
-                    look.missing()
-                except GivenUp as error:
-                    ended.append(type(error))
-
-            thread = threading.Thread(target=run)
-            thread.start()
-            with listening.accept()[0] as peer:
-                assert peer.recv(1)
-                look.give_up()
-                thread.join()
-        assert ended == [GivenUp]
 
     def test_all_addresses_of_a_server_share_its_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """One that answers after silent ones is asked, and may then be silent for as long as any."""

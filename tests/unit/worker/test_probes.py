@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from raftsched.bounds import ERROR_MAX
 from raftsched.core import commands as c
-from raftsched.core.limits import ERROR_MAX
 from raftsched.core.model import Condition, ConditionKind
 from raftsched.core.subjects.checking import Check, decode, encode
 from raftsched.core.tables import Table, u64

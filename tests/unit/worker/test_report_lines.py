@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from raftsched.core.limits import PROGRESS_TEXT_MAX, SNOOZE_MS
+from raftsched.bounds import PROGRESS_TEXT_MAX
+from raftsched.core.limits import SNOOZE_MS
 from raftsched.core.limits import STATE_MAX as STATE_MAX_OF_CORE
 from raftsched.core.model import Verdict
 from raftsched.run import STATE_MAX, TEXT_MAX

@@ -1,1 +1,1 @@
-"""Commands about the cluster itself: members, sessions, settings, backups; and the audit."""
+"""Applies commands about the cluster itself: members, sessions, settings, backups; and the audit."""

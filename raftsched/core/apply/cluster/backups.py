@@ -1,4 +1,4 @@
-"""How far the log is kept elsewhere."""
+"""Notes in the state how far the log is kept elsewhere."""
 
 from __future__ import annotations
 

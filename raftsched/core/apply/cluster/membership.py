@@ -1,7 +1,8 @@
-"""Commands about the cluster itself: formation, leadership, settings, sessions."""
+"""Applies commands about the cluster itself: formation, leadership, settings, sessions."""
 
 from __future__ import annotations
 
+from raftsched.bounds import BOOT_ID_MAX, WEIGHT_MAX
 from raftsched.core.actions import (
     ClusterFormed,
     LeadershipOpened,
@@ -33,7 +34,7 @@ from raftsched.core.commands import (
 )
 from raftsched.core.entry import check_level
 from raftsched.core.levels import BACKUPS_ARE_NOTED
-from raftsched.core.limits import BOOT_ID_MAX, WEIGHT_MAX, settings_error, worker_error
+from raftsched.core.limits import settings_error, worker_error
 from raftsched.core.rows import TERMS
 from raftsched.core.rules.executors import is_worker, worker_name
 from raftsched.core.subjects.cluster import LedTerm, Member, Session

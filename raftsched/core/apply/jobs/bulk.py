@@ -1,4 +1,4 @@
-"""Operations on many jobs: started, continued in bounded steps, cancelled."""
+"""Starts operations on many jobs, continues them in bounded steps, cancels them."""
 
 from __future__ import annotations
 

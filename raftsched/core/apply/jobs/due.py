@@ -1,4 +1,4 @@
-"""When a job is due next, or that only the leader can compute it."""
+"""Sets when a job is due next, or notes that only the leader can compute it."""
 
 from __future__ import annotations
 

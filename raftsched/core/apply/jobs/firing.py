@@ -1,5 +1,4 @@
-"""Schedule, fire: due times become instances. Which of them run is decided here, in the log's order: misfire, overlap,
-catch-up."""
+"""Makes instances of due times. Which of these run is decided here, in the log's order: misfire, overlap, catch-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Create, edit, pause, resume, expire, delete."""
+"""Creates, edits, pauses, resumes, expires and deletes jobs."""
 
 from __future__ import annotations
 

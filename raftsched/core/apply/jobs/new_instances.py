@@ -1,4 +1,4 @@
-"""New instances of a job: made for a time or a request, then stored and held, or ready for a worker."""
+"""Makes new instances of a job, and adds them: stored, and held behind others or ready for a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of the runs of a job that are active at a time: refusals by them, and the end of runs that make room."""
+"""Limits how many runs of a job are active at a time: refuses one more, or ends others to make room."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def refused_by_overlap(tx: Tx, job: Job, may_wait: int = 0) -> Rejected | None:
 
 
 def replace_active(tx: Tx, job: Job, exclude: bytes | None = None) -> int | None:
-    """Under the policy "replace", ends the oldest to make room for one more (`exclude`, when it exists already).
+    """Ends the oldest, under the policy "replace", to make room for one more (`exclude`, when it exists already).
     Returns since when the first of those waited for a worker, None when none did. The run that replaces it counts as
     waiting as long: where workers are scarce no run of the job would ever start otherwise."""
     if job.policy.overlap is not _REPLACE:

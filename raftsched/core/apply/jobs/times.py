@@ -1,4 +1,5 @@
-"""Which nominal times of a job are due, by a Fire or by arithmetic: of one trigger, and of several taken together."""
+"""Computes which nominal times of a job are due, by a Fire or by arithmetic: of one trigger, and of several taken
+together."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class Due:
 
 @dataclass(slots=True)
 class Source:
-    """Where a time comes from: a trigger, and what its times are counted from."""
+    """Names where a time comes from: a trigger, and what its times are counted from."""
 
     trigger: Trigger
     anchor_ms: int

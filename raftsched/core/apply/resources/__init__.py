@@ -1,1 +1,1 @@
-"""Commands about what operators set: queues, namespaces, calendars, secrets, webhooks, nodes, tokens."""
+"""Applies commands about what operators set: queues, namespaces, calendars, secrets, webhooks, nodes, tokens."""

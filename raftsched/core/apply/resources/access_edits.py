@@ -1,4 +1,4 @@
-"""Tokens, and whether requests need one."""
+"""Edits tokens, and the rule whether requests need one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Namespaces: declared, limited, deleted; and the checks of a job against its namespace."""
+"""Declares, limits and deletes namespaces, and checks a job against its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of operators for nodes (drained, slots, labels), and pausing the whole cluster."""
+"""Edits operators' rules for nodes (drained, slots, labels), and pauses the whole cluster."""
 
 from __future__ import annotations
 

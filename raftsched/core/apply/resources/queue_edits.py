@@ -1,8 +1,8 @@
-"""Queues with limits, and the lanes of READY that their instances wait in."""
+"""Edits queues with limits, and moves instances between the lanes of READY that follow from them."""
 
 from __future__ import annotations
 
-from raftsched.bounds import COUNT_MAX, PRIORITY_MAX
+from raftsched.bounds import COUNT_MAX, ERROR_MAX, PRIORITY_MAX
 from raftsched.core.actions import QueueChanged
 from raftsched.core.apply.indexes import waits_in_ready
 from raftsched.core.apply.runs.run_keys import ask, give_back
@@ -11,7 +11,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE, is_stale, put_refused, stale_revision
 from raftsched.core.commands import Accepted, Answer, DeleteQueue, NoteUnplaceable, PutQueue, Rejected, SortReady
 from raftsched.core.levels import NODES_DELIVER
-from raftsched.core.limits import ERROR_MAX, QUEUE_NAME_MAX, SORT_MAX, rate_error
+from raftsched.core.limits import QUEUE_NAME_MAX, SORT_MAX, rate_error
 from raftsched.core.model import Instance, Job, Policy, StepKind
 from raftsched.core.rows import decode_job, decode_session
 from raftsched.core.rules.admission import blocked_reason, take

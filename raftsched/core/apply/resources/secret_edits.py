@@ -1,4 +1,4 @@
-"""Secrets: put, deleted; and the references of jobs to them."""
+"""Puts and deletes secrets, and counts the references of jobs to them."""
 
 from __future__ import annotations
 

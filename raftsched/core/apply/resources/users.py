@@ -1,4 +1,4 @@
-"""Refusals to delete what jobs use. The jobs are kept apart from the text of the refusal: not every caller may see all
+"""Refuses to delete what jobs use. The jobs are kept apart from the text of the refusal: not every caller may see all
 of them."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Webhooks: create, change, rotate the secret, test, delete. Each has a hidden job, whose instances are its deliveries,
-and a queue, which bounds how many run at one time.
+"""Creates, changes, tests and deletes webhooks, and rotates their secrets. Each has a hidden job, whose instances are
+its deliveries, and a queue, which bounds how many run at one time.
 
 Changes hold for deliveries that wait already, too: their job has one revision only.
 """

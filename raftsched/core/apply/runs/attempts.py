@@ -1,9 +1,9 @@
-"""Attempts: assigned, started, ended, lost. An attempt ends by its worker's report or by its session's end, never
-otherwise."""
+"""Moves attempts on: assigned, started, ended, lost. An attempt ends by its worker's report or by its session's end,
+never otherwise."""
 
 from __future__ import annotations
 
-from raftsched.bounds import DURATION_MAX_MS
+from raftsched.bounds import DURATION_MAX_MS, ERROR_MAX
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, InstanceStarted
 from raftsched.core.apply.indexes import reindex, waits_in_ready
 from raftsched.core.apply.resources.queue_edits import (
@@ -39,7 +39,7 @@ from raftsched.core.commands import (
     Wake,
 )
 from raftsched.core.levels import FIRST_START_COUNTS, NODES_DELIVER
-from raftsched.core.limits import ERROR_MAX, HANDED_BACK_MAX, RESULT_MAX, SNOOZE_MS, SNOOZES_MAX, U64_MAX
+from raftsched.core.limits import HANDED_BACK_MAX, RESULT_MAX, SNOOZE_MS, SNOOZES_MAX, U64_MAX
 from raftsched.core.model import ASKED_FOR, Attempt, Delivery, Instance, InstanceState, Job, Outcome, StepKind, Verdict
 from raftsched.core.rules.ascii import lower
 from raftsched.core.rules.executors import is_worker

@@ -1,4 +1,4 @@
-"""Kill, rerun; dead letters: requeue, discard."""
+"""Kills and reruns instances, requeues and discards dead letters, as somebody asked."""
 
 from __future__ import annotations
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from itertools import islice
 
+from raftsched.bounds import ERROR_MAX
 from raftsched.core.actions import ConditionsWanted
 from raftsched.core.apply.resources.queue_edits import rank
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
-from raftsched.core.limits import AWAITED_NAME_MAX, ERROR_MAX
+from raftsched.core.limits import AWAITED_NAME_MAX
 from raftsched.core.model import Condition, ConditionKind, Instance, Job, Policy, StepKind
 from raftsched.core.rules.creation import split_name
 from raftsched.core.tables import Table, after, awaited_key, from_awaited, from_u64, name_key

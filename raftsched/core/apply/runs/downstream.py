@@ -1,4 +1,4 @@
-"""Running a workflow again, from one of its instances on."""
+"""Runs a workflow again, from one of its instances on."""
 
 from __future__ import annotations
 

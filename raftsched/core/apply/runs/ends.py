@@ -1,4 +1,4 @@
-"""The ends of instances that jobs follow, and the rows of workflows."""
+"""Notes the ends of instances that jobs follow, and keeps the rows of workflows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The end of an instance and its consequences: counters, the next in line, the next fire, retention."""
+"""Finishes an instance, and settles the consequences: counters, the next in line, the next fire, retention."""
 
 from __future__ import annotations
 
+from raftsched.bounds import ERROR_MAX
 from raftsched.core.apply.indexes import reindex
 from raftsched.core.apply.jobs.due import is_unscheduled, set_due
 from raftsched.core.apply.jobs.several import (
@@ -22,7 +23,6 @@ from raftsched.core.apply.runs.run_keys import give_back
 from raftsched.core.apply.runs.watches import note_end, note_success
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
-from raftsched.core.limits import ERROR_MAX
 from raftsched.core.model import (
     EveryMode,
     Instance,

@@ -1,4 +1,4 @@
-"""Jobs that follow others: the end of a run starts theirs, in the same entry. Workflows: killing one.
+"""Starts the jobs that follow others, in the entry in which a run of those ends. Workflows: killing one.
 
 Jobs that follow are told when all commands of an entry are done. An entry tells FOLLOWERS_AT_ONCE of them; an instance
 whose end more are to be told of has a timer for now, so that the leader wakes it, whoever leads.

@@ -1,4 +1,5 @@
-"""The history of a job: its instances in their final state. How many are counted, how long they are kept, which go."""
+"""Keeps the history of a job: its instances in their final state. How many are counted, how long they are kept, which
+go."""
 
 from __future__ import annotations
 

@@ -7,9 +7,10 @@ import re
 
 import msgspec
 
+from raftsched.bounds import PROGRESS_TEXT_MAX
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import SelfReport
-from raftsched.core.limits import PROGRESS_TEXT_MAX, RETRY_AFTER_MAX_MS, STATE_MAX
+from raftsched.core.limits import RETRY_AFTER_MAX_MS, STATE_MAX
 from raftsched.core.model import Attempt, Instance, Mapped, Outcome, Policy, Progress, Verdict
 
 _ASKS_TO_WAIT = (429, 503)  # statuses whose Retry-After lengthens the delay of a retry (RFC 9110, RFC 6585)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from raftsched.api.context import ApiContext
@@ -357,31 +356,6 @@ def test_streams_of_digests_take_nothing_from_the_others(tmp_path: Path) -> None
             answer.close()
 
     run(tmp_path, test, Bounds(streams=20, token_streams=2))
-
-
-def test_a_head_is_answered_at_once(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        call.cluster.quiet = True
-        assert await call("HEAD", "/v1/changes") == (200, "")
-        assert call.headers["Content-Type"] == "text/event-stream"
-
-    run(tmp_path, test)
-
-
-def test_a_node_that_stops_ends_its_streams(tmp_path: Path) -> None:
-    async def main() -> None:
-        cluster = LocalCluster(tmp_path)
-        cluster.quiet = True
-        try:
-            async with aiohttp.ClientSession() as session:
-                async with serving(cluster, "n1") as call:
-                    answer = await session.get(f"{call.url}/v1/changes")
-                    assert answer.status == 200
-                assert b"id: " in await answer.read()
-        finally:
-            cluster.close()
-
-    asyncio.run(main())
 
 
 def test_a_feed_that_fails_ends_the_streams_and_begins_anew(

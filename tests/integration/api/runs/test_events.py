@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-import aiohttp
 import pytest
 
 from raftsched.api.http import slices
@@ -259,28 +258,3 @@ def test_there_are_only_so_many_streams(tmp_path: Path) -> None:
             assert (await sse.events(answer, 1))[0].data["type"] == "leader.changed"
 
     run(tmp_path, test, Bounds(streams=1))
-
-
-def test_a_head_is_answered_at_once(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        call.cluster.quiet = True
-        assert await call("HEAD", "/v1/events") == (200, "")
-        assert call.headers["Content-Type"] == "text/event-stream"
-
-    run(tmp_path, test)
-
-
-def test_a_node_that_stops_ends_its_streams(tmp_path: Path) -> None:
-    async def main() -> None:
-        cluster = LocalCluster(tmp_path)
-        cluster.quiet = True
-        try:
-            async with aiohttp.ClientSession() as session:
-                async with serving(cluster, "n1") as call:
-                    answer = await session.get(f"{call.url}/v1/events")
-                    assert answer.status == 200
-                assert b"id: " in await answer.read()
-        finally:
-            cluster.close()
-
-    asyncio.run(main())

@@ -16,9 +16,7 @@ from raftsched.core.rules.executors import worker_key
 from raftsched.core.tables import Table
 from raftsched.output.format.spool import STDERR, STDOUT, pack
 from raftsched.output.keeping.owner_record import OutputOwner
-from raftsched.remote.frames import FRAMES
-from raftsched.remote.outputs import PIECE_MAX
-from raftsched.remote.protocol import OutputPlace
+from raftsched.surface.worker_sessions import FRAMES, PIECE_MAX, OutputPlace
 from tests.integration.api.runs.test_output import JOB
 from tests.support import sse
 from tests.support.local_api import Client, LocalCluster, serving

@@ -13,7 +13,7 @@ import pytest
 from raftsched.core.commands import Assign, OpenWorker
 from raftsched.core.ids import parse_instance
 from raftsched.core.rows import SESSIONS
-from raftsched.remote.session_secrets import HEADER
+from raftsched.surface.worker_sessions import SESSION_SECRET
 from tests.support.local_api import Client, run
 from tests.support.tokens import As, guarded, make
 from tests.support.worker_sessions import sent
@@ -340,9 +340,9 @@ def test_what_cannot_be_a_session_is_none(tmp_path: Path) -> None:
             assert (status, "Raftsched-Session-Secret" in answer["detail"]) == (404, True)
             assert (await call("POST", f"{PATH}/{address}/close", {}))[0] == 404
         for headers in (
-            {HEADER: "x"},
-            {HEADER: session.partition("-")[2]},
-            {HEADER: f"{number}1{session[len(number) :]}"},
+            {SESSION_SECRET: "x"},
+            {SESSION_SECRET: session.partition("-")[2]},
+            {SESSION_SECRET: f"{number}1{session[len(number) :]}"},
         ):
             assert (await call("POST", f"{PATH}/{number}/poll", {}, headers))[0] == 404
 
@@ -353,7 +353,7 @@ def test_workers_of_before_have_it_all_in_the_address(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         session = await opened(call)
         assert (await call("POST", f"{PATH}/{session}/poll", {}))[0] == 200
-        assert (await call("POST", f"{PATH}/{session}/poll", {}, {HEADER: session}))[0] == 200
+        assert (await call("POST", f"{PATH}/{session}/poll", {}, {SESSION_SECRET: session}))[0] == 200
         assert (await call("POST", f"{PATH}/{session}/close", {}))[0] == 204
         assert (await poll(call, session))[0] == 410
 

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from raftsched.api.http.problems import Problem
-from raftsched.api.workers.schema import WorkerSessionIn, check_opening
+from raftsched.api.workers.opening import WorkerSessionIn, check_opening
 from raftsched.core.rules.allowed import Allowed
-from raftsched.remote.protocol import WorkerRules
 from raftsched.remote.rules import allowed_of
+from raftsched.surface.worker_sessions import WorkerRules
 
 
 def given(**fields: Any) -> WorkerSessionIn:

@@ -1,4 +1,4 @@
-"""The messages between remote workers and nodes: JSON over HTTP, under /v1/worker-sessions.
+"""The sessions of remote workers: the messages between them and nodes, JSON over HTTP.
 
 A worker opens a session, polls until it stops, and closes it. Each poll renews the lease, hands in reports and takes
 runs; every call may be repeated, and any node answers. What a worker must do to keep "never two at once" is in
@@ -13,10 +13,23 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from raftsched.bounds import DURATION_MAX_MS, SERVED_MAX, SLOTS_MAX, TIME_MAX_MS
-from raftsched.core.limits import BOOT_ID_MAX, ERROR_MAX, HANDLERS_MAX, PROGRESS_TEXT_MAX, WEIGHT_MAX
-from raftsched.core.subjects.leasing import POLL_MAX_MS as WAIT_MAX_MS
-from raftsched.worker.processes.wire import OUTPUT_MAX
+from raftsched import names
+from raftsched.bounds import (
+    BOOT_ID_MAX,
+    DURATION_MAX_MS,
+    ERROR_MAX,
+    OUTPUT_MAX,
+    POLL_MAX_MS,
+    PROGRESS_TEXT_MAX,
+    SERVED_MAX,
+    SLOTS_MAX,
+    TIME_MAX_MS,
+    WEIGHT_MAX,
+    WORKER_HANDLERS_MAX,
+)
+from raftsched.handlers import KINDS
+from raftsched.surface.operation import BODIES, Operation, Reply
+from raftsched.surface.scalars import Labels, Namespace, by_rule
 
 RUNS_MAX = 500  # of one answer
 REPORTS_MAX = 1_000  # of one poll
@@ -28,6 +41,33 @@ Token = Annotated[int, Meta(ge=1, le=2**63 - 1, description="the token of a run 
 Tokens = Annotated[list[Token], Meta(max_length=10 * REPORTS_MAX)]
 At = Annotated[int, Meta(ge=0, le=TIME_MAX_MS, description="UTC milliseconds")]
 Length = Annotated[int, Meta(ge=0, le=DURATION_MAX_MS, description="milliseconds")]
+POLL_BODY_MAX = 4 * 1024 * 1024  # bytes
+PIECE_MAX = 1024 * 1024  # bytes of output in one request
+OFFSET_MAX = 2**53  # bytes of output
+RAW = "application/octet-stream"
+FRAMES = "application/vnd.raftsched.frames"
+SESSION_SECRET = "Raftsched-Session-Secret"  # header
+
+CALL = "call:"
+_HANDLERS = f'{", ".join(KINDS)}, or "{CALL}" and the name of a handler'
+
+WorkerName = Annotated[str, by_rule(names.WORKER)]
+Queue = Annotated[str, by_rule(names.QUEUE)]
+HandlerOffered = Annotated[
+    str,
+    Meta(
+        description=_HANDLERS,
+        extra_json_schema={"pattern": f"^({'|'.join(KINDS)}|{CALL}{names.HANDLER.regex})$"},
+    ),
+]
+UserOffered = Annotated[
+    str,
+    Meta(
+        description='a namespace or "default", a colon, and a user',
+        extra_json_schema={"pattern": f"^{names.NAMESPACE.regex}:({names.USER.regex})?$"},
+    ),
+]
+_SERVED = Meta(max_length=SERVED_MAX, extra_json_schema={"minItems": 1})
 
 
 class WorkerRules(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -43,7 +83,7 @@ class WorkerRules(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
     env_allow: list[str] | None = None  # not said then: nodes of earlier versions refuse what they do not know
 
 
-class OpenIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class WorkerSessionIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Says what a worker is, when it opens a session. `queues`, `namespaces`: whose runs it takes; left out: all
     that its token allows. `handlers`: "exec", "shell", "python", "http", or "call:" and a name. `incarnation`: by
     showing the one of its earlier session again, the worker promises that nothing of that session runs any more, and
@@ -52,21 +92,28 @@ class OpenIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     session, must not end that session. 0: not counted, and no session is replaced. `users`: as whom its jobs may ask to
     run, each with a namespace, or "default", and a colon before. `allowed`: what its jobs may name; null: anything."""
 
-    name: str
-    slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX)] = 1
-    weight: Annotated[int, Meta(ge=1, le=WEIGHT_MAX)] = 1
-    queues: Annotated[list[str], Meta(min_length=1, max_length=SERVED_MAX)] | None = None
-    namespaces: Annotated[list[str], Meta(min_length=1, max_length=SERVED_MAX)] | None = None
-    labels: dict[str, str] = {}
-    handlers: Annotated[list[str], Meta(min_length=1, max_length=HANDLERS_MAX)]
+    name: WorkerName
+    slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX, description=f"an integer from 1 to {SLOTS_MAX:,}")] = 1
+    weight: Annotated[int, Meta(ge=1, le=WEIGHT_MAX, description=f"an integer from 1 to {WEIGHT_MAX:,}")] = 1
+    queues: Annotated[list[Queue], _SERVED] | None = None
+    namespaces: Annotated[list[Namespace], _SERVED] | None = None
+    labels: Labels = msgspec.field(default_factory=dict)
+    handlers: Annotated[
+        list[HandlerOffered],
+        Meta(
+            max_length=WORKER_HANDLERS_MAX,
+            description=f"a list of handlers: {_HANDLERS}",
+            extra_json_schema={"minItems": 1},
+        ),
+    ]
     incarnation: Annotated[str, Meta(max_length=128)] = ""
     opening: Annotated[int, Meta(ge=0, le=2**63 - 1, description="an integer from 0 to 2^63 - 1")] = 0
     version: Annotated[str, Meta(max_length=64)] = ""
-    users: Annotated[list[Annotated[str, Meta(max_length=128)]], Meta(max_length=HANDLERS_MAX)] = []
+    users: Annotated[list[UserOffered], Meta(max_length=WORKER_HANDLERS_MAX)] = msgspec.field(default_factory=list)
     allowed: WorkerRules | None = None
 
 
-class OpenOut(msgspec.Struct, kw_only=True):
+class WorkerSessionOut(msgspec.Struct, kw_only=True):
     """A session, and its lease, which counts from when the worker sent its request. The worker begins to end its runs
     `kill_before_ms` before the lease is over, and starts none with less than twice as much left. `session`: its number,
     "-" and a secret. The number goes into the addresses of the session's requests, all of it into their header
@@ -139,7 +186,7 @@ class Report(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def says(self) -> bool:
-        """Whether the run says something of itself."""
+        """Returns whether the run says something of itself."""
         return self.progress is not None or self.text is not None or self.state is not None
 
 
@@ -149,7 +196,7 @@ class PollIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     what comes nevertheless it reports as "not_begun"."""
 
     after: Annotated[int, Meta(ge=0, le=2**63 - 1, description="a token, or 0: an integer up to 2^63 - 1")] = 0
-    wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MAX_MS, description=f"milliseconds, 0 to {WAIT_MAX_MS:,}")] = (
+    wait_ms: Annotated[int, Meta(ge=0, le=POLL_MAX_MS, description=f"milliseconds, 0 to {POLL_MAX_MS:,}")] = (
         0  # for runs, where there is nothing to say at once
     )
     max_runs: Annotated[int, Meta(ge=0, le=RUNS_MAX, description=f"an integer from 0 to {RUNS_MAX}")] = RUNS_MAX
@@ -205,7 +252,7 @@ class RefusedReport(msgspec.Struct, kw_only=True):
     detail: str
 
 
-class PollOut(msgspec.Struct, kw_only=True):
+class PollAnswer(msgspec.Struct, kw_only=True):
     """`lease_ms`: for so long the worker may run jobs, from when it sent this poll; 0: not renewed. `kill`: runs to be
     ended, those in `killing` left out. Reports that are not in `refused` are in the log; the others cost neither these
     nor the lease anything."""
@@ -236,3 +283,120 @@ class UploadOut(msgspec.Struct, kw_only=True):
 
     offset: int
     output: OutputPlace | None = None
+
+
+_WRITES = ("no-leader", "overloaded", "stopping", "unknown-outcome")
+_OUTPUT_CODES = ("session-over", "not-found", "wrong-offset", "too-many", "disk-full", "stopping")
+
+OPEN = Operation(
+    "worker_sessions_open",
+    "POST",
+    "/v1/worker-sessions",
+    "Open a worker's session",
+    {201: Reply(WorkerSessionOut, "The session, and its lease.", ("Location",), leads_to="/v1/workers/{name}")},
+    body=WorkerSessionIn,
+    body_max=256 * 1024,
+    codes=(*BODIES, *_WRITES, "name-taken", "too-many"),
+    role="worker",
+    scope="shared",
+    repeatable=True,
+    work=True,
+    says=(
+        "A worker takes runs under a session, with any node. While another process works under the same name, or did a "
+        "moment ago, the name is taken (409, and when to ask again). The lease counts from when the request was sent, "
+        "so that an answer must not be given twice: who got none asks again, with a higher `opening`, and what the "
+        "first request opened ends at once."
+    ),
+)
+
+POLL = Operation(
+    "worker_sessions_poll",
+    "POST",
+    "/v1/worker-sessions/{session}/poll",
+    "Poll for a worker",
+    {200: Reply(PollAnswer, "Runs to begin, runs to end, and for how long the worker may run any.")},
+    headers=(SESSION_SECRET,),
+    body=PollIn,
+    body_max=POLL_BODY_MAX,
+    codes=(*BODIES, *_WRITES, "not-found", "session-over", "too-many", "rate-limited", "disk-full"),
+    role="worker",
+    scope="shared",
+    repeatable=True,
+    paced=True,
+    says=(
+        "Renews the lease, hands in reports, takes runs, and waits for some if there are none. It may be sent again, "
+        "to any node: the same runs are given until a poll says that they were taken (`after`), and reports that are "
+        'known already change nothing. A report that is not as it must be is refused alone (`refused`, "invalid"), as '
+        "long as the body is JSON and says whose the report is. 410: the session is over, and so must be all that runs "
+        "under it."
+    ),
+)
+
+BIND = Operation(
+    "worker_sessions_bind",
+    "POST",
+    "/v1/worker-sessions/{session}/token",
+    "Give a worker's session to another token",
+    {204: Reply(None, "The session is that of the token of this request.")},
+    headers=(SESSION_SECRET,),
+    body=BindIn,
+    body_max=64 * 1024,
+    codes=(*BODIES, *_WRITES, "not-found", "session-over"),
+    role="worker",
+    scope="shared",
+    repeatable=True,
+    work=True,
+    says=(
+        "A worker that gets another token goes on with its session, and with what runs under it: it shows the new "
+        "token as always, and the secret of the earlier one in the body. That one may have been revoked by then, or "
+        "have expired, as long as the session is open. The new token has to be good for all that the session takes "
+        "runs of. It may be sent again."
+    ),
+)
+
+CLOSE = Operation(
+    "worker_sessions_close",
+    "POST",
+    "/v1/worker-sessions/{session}/close",
+    "Close a worker's session",
+    {204: Reply(None, "The session is over.")},
+    headers=(SESSION_SECRET,),
+    body=CloseIn,
+    body_required=False,
+    body_max=512 * 1024,
+    codes=(*BODIES, *_WRITES, "not-found"),
+    role="worker",
+    scope="shared",
+    repeatable=True,
+    says=(
+        "Ends a session. What the worker had is given to others at once. It may be sent again: a session that is over "
+        "stays so."
+    ),
+)
+
+OUTPUT = Operation(
+    "worker_output_put",
+    "PUT",
+    "/v1/worker-sessions/{session}/runs/{token}/output",
+    "Send a piece of a run's output",
+    {200: UploadOut},
+    query=("offset", "stream", "end"),
+    required=("offset",),
+    headers=(SESSION_SECRET,),
+    body={"type": "string", "contentMediaType": RAW},
+    body_max=PIECE_MAX,
+    media=(RAW, FRAMES),
+    codes=(*BODIES, *_OUTPUT_CODES),
+    schemas={"offset": {"type": "integer", "minimum": 0, "maximum": OFFSET_MAX}},
+    role="worker",
+    scope="shared",
+    says=(
+        "`offset` counts the bytes of both streams that were sent before; where it is not what the node has, 409 "
+        "wrong-offset says in `offset` where to go on, which at another node is 0, or that the output has ended and "
+        "nothing more is taken. The same piece may be sent again. application/octet-stream is output of one `stream`, "
+        "stdout unless given. application/vnd.raftsched.frames is a row of pieces: the stream (one byte: 1 stdout, 2 "
+        "stderr), the length (4 bytes, little endian), and so many bytes; stream 3 says in 8 bytes (little endian) how "
+        "many bytes are left out there. `end`: nothing follows; the answer has what the report of the run's end is to "
+        "carry. More than --output-max of the node is left out in the middle."
+    ),
+)

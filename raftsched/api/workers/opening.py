@@ -1,71 +1,14 @@
-"""The JSON of remote workers' sessions: raftsched.remote.protocol, with the names that this API knows."""
+"""The rules that the types of a worker's opening cannot express."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import msgspec
-from msgspec import Meta
-
 from raftsched import names
 from raftsched.api.http.problems import FieldError, Problem, pointer
-from raftsched.bounds import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, SERVED_MAX, SLOTS_MAX
-from raftsched.core.limits import BOOT_ID_MAX, HANDLERS_MAX, WEIGHT_MAX
+from raftsched.bounds import BOOT_ID_MAX, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, SERVED_MAX
 from raftsched.core.rules.allowed import rules_error
 from raftsched.handlers import KINDS
-from raftsched.remote.protocol import BindIn, CloseIn, OpenIn, OpenOut, PollIn, PollOut
 from raftsched.remote.rules import allowed_of
-from raftsched.surface.scalars import Labels, Namespace, by_rule
-
-_CALL = "call:"
-_HANDLERS = f'{", ".join(KINDS)}, or "{_CALL}" and the name of a handler'
-
-WorkerName = Annotated[str, by_rule(names.WORKER)]
-Queue = Annotated[str, by_rule(names.QUEUE)]
-HandlerOffered = Annotated[
-    str,
-    Meta(
-        description=_HANDLERS,
-        extra_json_schema={"pattern": f"^({'|'.join(KINDS)}|{_CALL}{names.HANDLER.regex})$"},
-    ),
-]
-UserOffered = Annotated[
-    str,
-    Meta(
-        description='a namespace or "default", a colon, and a user',
-        extra_json_schema={"pattern": f"^{names.NAMESPACE.regex}:({names.USER.regex})?$"},
-    ),
-]
-_SERVED = Meta(max_length=SERVED_MAX, extra_json_schema={"minItems": 1})
-
-
-class WorkerSessionIn(OpenIn, forbid_unknown_fields=True, kw_only=True):
-    __doc__ = OpenIn.__doc__
-
-    name: WorkerName
-    slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX, description=f"an integer from 1 to {SLOTS_MAX:,}")] = 1
-    weight: Annotated[int, Meta(ge=1, le=WEIGHT_MAX, description=f"an integer from 1 to {WEIGHT_MAX:,}")] = 1
-    queues: Annotated[list[Queue], _SERVED] | None = None
-    namespaces: Annotated[list[Namespace], _SERVED] | None = None
-    labels: Labels = msgspec.field(default_factory=dict)
-    handlers: Annotated[
-        list[HandlerOffered],
-        Meta(
-            max_length=HANDLERS_MAX, description=f"a list of handlers: {_HANDLERS}", extra_json_schema={"minItems": 1}
-        ),
-    ]
-    users: Annotated[list[UserOffered], Meta(max_length=HANDLERS_MAX)] = msgspec.field(default_factory=list)
-
-
-class WorkerSessionOut(OpenOut, kw_only=True):
-    __doc__ = OpenOut.__doc__
-
-
-class PollAnswer(PollOut, kw_only=True):
-    __doc__ = PollOut.__doc__
-
-
-__all__ = ["BindIn", "CloseIn", "PollAnswer", "PollIn", "WorkerSessionIn", "WorkerSessionOut", "check_opening"]
+from raftsched.surface.worker_sessions import CALL, WorkerSessionIn
 
 
 def check_opening(worker: WorkerSessionIn) -> None:
@@ -85,7 +28,7 @@ def check_opening(worker: WorkerSessionIn) -> None:
     if not worker.handlers:
         errors.append(FieldError("/handlers", f'must name at least one of {", ".join(KINDS)}, or "call:" and a name'))
     for place, name in enumerate(worker.handlers):
-        if name not in KINDS and not (name.startswith(_CALL) and names.HANDLER.allows(name[len(_CALL) :])):
+        if name not in KINDS and not (name.startswith(CALL) and names.HANDLER.allows(name[len(CALL) :])):
             wanted = f'must be one of {", ".join(KINDS)}, or "call:" and a name of {names.HANDLER.rule}'
             errors.append(FieldError(pointer("handlers", place), wanted))
     errors += _wrong_labels(worker.labels)
