@@ -92,11 +92,6 @@ _PAGE: tuple[tuple[str, ModuleType, tuple[tuple[str, str], ...]], ...] = (
     ),
     (
         "Nodes and workers",
-        limits,
-        (("HANDLERS_MAX", "handlers of a worker"),),
-    ),
-    (
-        "Nodes and workers",
         flags,
         (
             ("connections_max", "connections to a node (least, default, most)"),
