@@ -45,7 +45,11 @@ log = logging.getLogger(__name__)
 
 NAMESPACES_SEEN_MAX = 1_000
 CATCH_UP_S = 1.0  # before something is refused which may have been made elsewhere
-FRESH_S = 1.0  # how long settings and namespaces are remembered; apply checks them again
+# How long settings and the defaults of namespaces are remembered. Old ones do no harm for so long. What they let
+# through is checked again by apply, in the order of the log: sizes of bodies and params and the longest timeout by the
+# settings, and the revision of the defaults that a job was filled in from (lifecycle.py and manual.py of apply). What
+# they refuse is refused a second longer than need be. Who changes them here sees that at once (`forget_settings`).
+FRESH_S = 1.0
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Which handler serves which operation of the API. `@serves(surface.cluster.TERMS)` stands beside each handler."""
+"""Gives each operation of the API its handler. `@serves(surface.cluster.TERMS)` stands beside each handler."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from raftsched.backups.names import Full, Segment
 from raftsched.backups.points import Points, expired
 from raftsched.backups.repository import Repository
-from raftsched.store.backup import Contents, Label, NotABackup, look, read_label, verify
+from raftsched.store.backup import Contents, Label, NotABackup, read_label, verified_contents, verify
 from raftsched.store.segment import decode
 
 
@@ -153,7 +153,7 @@ class Round:
 
     def _checked(self, file: Path) -> Contents:
         verify(file, keys=self._repository.keys)
-        return look(file)
+        return verified_contents(file)
 
 
 def retain(

@@ -20,7 +20,7 @@ from raftsched.core.limits import KEY_SIZE
 from raftsched.core.model import Delivery, Job, JobState
 from raftsched.core.subjects.calendar import RescheduleJob
 from raftsched.core.subjects.operations import ROWS_MAX, BulkAction, Operation, StepOperation
-from raftsched.core.tables import ASSIGNED, DUE, FAR, JOBS, READY, TIMERS, Table, day_key, far_day, from_u64, u64
+from raftsched.core.tables import ASSIGNED, DUE, DUE_LATER, JOBS, READY, TIMERS, Table, day_key, due_day, from_u64, u64
 from raftsched.leader.due.firing import fire_command
 from raftsched.leader.due.scheduling import schedule_command
 from raftsched.leader.due.triggers import with_calendars
@@ -160,7 +160,7 @@ def _due_ids(tx: Tx, now_ms: int) -> list[int]:
     """Returns the jobs that are due."""
     view = tx.view
     ids = [from_u64(key[8:]) for key, _ in view.scan(DUE, b"", u64(now_ms + 1))]
-    far = view.scan(FAR, b"", day_key(far_day(now_ms) + 1))
+    far = view.scan(DUE_LATER, b"", day_key(due_day(now_ms) + 1))
     return ids + [from_u64(key[4:]) for key, at_ms in far if from_u64(at_ms) <= now_ms]
 
 

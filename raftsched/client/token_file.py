@@ -59,7 +59,7 @@ class TokenFile:
 
     def __call__(self, server: object) -> str:
         """Returns the token that is in the file now, to whichever server it goes: for who asks seldom."""
-        self.look()
+        self.reload_if_changed()
         return self.token
 
     @property
@@ -67,10 +67,10 @@ class TokenFile:
         """The reason why the file has no token now; None: it has one."""
         return self._watched.wrong
 
-    def look(self, *, again: bool = False) -> bool:
+    def reload_if_changed(self, *, again: bool = False) -> bool:
         """Reads the file if it has changed, and with `again` in any case. Returns True when there is another token. For
         a thread."""
-        return self._watched.look(again=again)
+        return self._watched.reload_if_changed(again=again)
 
     def _read(self) -> str:
         return read_token(self.path)

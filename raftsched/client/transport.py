@@ -325,7 +325,9 @@ class Transport:
                         ssl=tls,
                     )
                     # It was refused for its token, and another one may be there by now: nothing was done.
-                    if response.status != 401 or file is None or not await asyncio.to_thread(file.look, again=True):
+                    if response.status != 401 or file is None:
+                        return response
+                    if not await asyncio.to_thread(file.reload_if_changed, again=True):
                         return response
                     response.release()
         except aiohttp.ClientSSLError as error:
@@ -349,7 +351,7 @@ class Transport:
         now = asyncio.get_running_loop().time()
         if now >= self._shared.token_looked + FILES_EVERY_S:
             self._shared.token_looked = now
-            await asyncio.to_thread(file.look)
+            await asyncio.to_thread(file.reload_if_changed)
 
     async def _tls(self) -> ssl.SSLContext:
         """Returns a context of the current files, which are looked at every few seconds. Raises ClientError

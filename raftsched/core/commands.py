@@ -205,8 +205,9 @@ class Wake(Command, frozen=True, tag=23):
 
 
 class PromoteDue(Command, frozen=True, tag=170):
-    """The due times of the days before `until_day` come near: at most `limit` rows of FAR become rows of DUE, the first
-    ones first. The first such command says from which day on due times are stored in FAR. A repeat changes nothing."""
+    """The due times of the days before `until_day` come near: at most `limit` rows of DUE_LATER become rows of DUE, the
+    first ones first. The first such command says from which day on due times are stored in DUE_LATER. A repeat changes
+    nothing."""
 
     until_day: int
     limit: int

@@ -299,13 +299,13 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fals
 
 class TriggerState(msgspec.Struct, array_like=True, gc=False):
     """The state of one of several triggers. One without a time that is not over waits: for the leader
-    (`owed_since_ms`), for another calendar (`never_fires`), for the end of a run (a fixed delay), or until the job is
-    scheduled again."""
+    (`unscheduled_since_ms`), for another calendar (`never_fires`), for the end of a run (a fixed delay), or until the
+    job is scheduled again."""
 
     anchor_at_ms: int  # as Job.anchor_at_ms
     nominal_at_ms: int | None = None
     fire_at_ms: int | None = None
-    owed_since_ms: int | None = None  # the leader owes it the next time after this one
+    unscheduled_since_ms: int | None = None  # the leader owes it the next time after this one
     skipped_until_ms: int | None = None  # its times up to here are left out, or were run as those of another trigger
     never_fires: bool = False  # it has no next time because its calendar excludes all there are
     over: bool = False  # it has no time any more

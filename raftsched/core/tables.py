@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Protocol
 
 KEY_MAX = 511
-# Rows of FAR are of days of this length, counted from 1970. Tests alone shorten it: it is part of the rows.
+# Rows of DUE_LATER are of days of this length, counted from 1970. Tests alone shorten it: it is part of the rows.
 FAR_DAY_MS = 86_400_000
 LANE_FREE = 0  # of queues without limits
 LANE_NOBODY = 2**32 - 1  # what no node there is could take, busy or not: out of the way of the others
@@ -66,7 +66,7 @@ class Table(IntEnum):
     NOTED = (
         57  # event (1) node id -> Noted (core.subjects.webhook): events of the cluster, so that they are told seldom
     )
-    FAR = 58  # day (4) job id (8) -> fire_at_ms (8): in the place of a row of DUE, from Meta.far_from on
+    DUE_LATER = 58  # day (4) job id (8) -> fire_at_ms (8): in the place of a row of DUE, from Meta.due_boundary on
     WORKFLOWS = 45  # instance key of the root (24) -> Workflow; with the key of an instance of it (24) -> state (1)
     JOINS = (
         46  # scope (24) job id (8) -> Join: which of the runs have ended that a job waits for (core.subjects.workflow)
@@ -75,7 +75,7 @@ class Table(IntEnum):
 
 # By themselves, for the way of every create and every run: Python 3.11 takes 70 ns to look a member up in its class.
 JOBS, NAMES, DUE, INSTANCES, ASSIGNED = Table.JOBS, Table.NAMES, Table.DUE, Table.INSTANCES, Table.ASSIGNED
-READY, TIMERS, PURGE, BY_JOB, FAR = Table.READY, Table.TIMERS, Table.PURGE, Table.BY_JOB, Table.FAR
+READY, TIMERS, PURGE, BY_JOB, DUE_LATER = Table.READY, Table.TIMERS, Table.PURGE, Table.BY_JOB, Table.DUE_LATER
 
 
 class ReadView(Protocol):
@@ -114,24 +114,24 @@ assigned_key: Callable[[int, int], bytes] = _2U64.pack  # session, token
 _DAY_MAX = 2**32 - 1  # beyond what a trigger can ask for
 
 
-def far_day(at_ms: int) -> int:
-    """Returns the day of FAR that a time belongs to."""
+def due_day(at_ms: int) -> int:
+    """Returns the day of DUE_LATER that a time belongs to."""
     return min(at_ms // FAR_DAY_MS, _DAY_MAX)
 
 
 def day_key(day: int) -> bytes:
-    """Returns the prefix of the FAR keys of a day; days follow one another."""
+    """Returns the prefix of the DUE_LATER keys of a day; days follow one another."""
     return _U32.pack(max(0, min(day, _DAY_MAX)))
 
 
 def day_begins(key: bytes, later: int = 0) -> int:
-    """Returns when the day of a FAR key begins, or a later day by as many."""
+    """Returns when the day of a DUE_LATER key begins, or a later day by as many."""
     return (from_lane(key) + later) * FAR_DAY_MS
 
 
-def far_key(fire_at_ms: int, job_id: int) -> bytes:
-    """Returns the key in FAR: rows of a day are in the order of the jobs' creation."""
-    return _U32_U64.pack(far_day(fire_at_ms), job_id)
+def due_later_key(fire_at_ms: int, job_id: int) -> bytes:
+    """Returns the key in DUE_LATER: rows of a day are in the order of the jobs' creation."""
+    return _U32_U64.pack(due_day(fire_at_ms), job_id)
 
 
 def from_u64(raw: bytes) -> int:

@@ -7,7 +7,7 @@ those of one machine too (cli/doctor), with why each matters and where the docum
 from raftsched.doctor.all_checks import examine
 from raftsched.doctor.checks import CHECKS, STATES, Check, Finding, State, of_checks, worst
 from raftsched.doctor.facts import Facts, Pauses, Tokens, WorkerSeen
-from raftsched.doctor.samples import Told, samples_of
+from raftsched.doctor.samples import Samples, samples_of
 
 __all__ = [
     "CHECKS",
@@ -16,9 +16,9 @@ __all__ = [
     "Facts",
     "Finding",
     "Pauses",
+    "Samples",
     "State",
     "Tokens",
-    "Told",
     "WorkerSeen",
     "examine",
     "of_checks",

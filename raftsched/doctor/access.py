@@ -85,7 +85,7 @@ def raft_certificates(facts: Facts) -> Iterator[Finding]:
 
 def _expiring(facts: Facts, check: str, series: str, do: str) -> Iterator[Finding]:
     """Gives a finding for each that expires soon. None where there are no certificates."""
-    found = sorted((told[series], node) for node, told in facts.told.items() if series in told)
+    found = sorted((samples[series], node) for node, samples in facts.samples.items() if series in samples)
     for days, node in found:
         if days <= 0:
             yield Finding(check, "fail", f"that of {node} has expired", do.format(node), (node,))

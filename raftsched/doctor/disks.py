@@ -52,7 +52,7 @@ def lag(facts: Facts) -> Iterator[Finding]:
 
 def commits(facts: Facts) -> Iterator[Finding]:
     """Those that ended are counted: of one that does not end, it is asked how long it has taken by now."""
-    hangs_s = max((told.get(UNCOMMITTED, 0.0) for told in facts.told.values()), default=0.0)
+    hangs_s = max((samples.get(UNCOMMITTED, 0.0) for samples in facts.samples.values()), default=0.0)
     if hangs_s > HANGS_S:
         do = "look for a disk that hangs (raftsched_raft_write_under_way_seconds of the nodes), and stop its node"
         yield Finding("commits", "fail", f"nothing was committed{lasting(int(hangs_s) * 1000)}", do)
@@ -70,8 +70,8 @@ def _slow(facts: Facts, of: str, how: str, do: str, check: str = "") -> Iterator
     check = check or of
     total = 0
     slow: list[tuple[str, int, int]] = []
-    for node, told in facts.told.items():
-        count, late = int(lately(told, of)), int(lately(told, f"slow_{of}"))
+    for node, samples in facts.samples.items():
+        count, late = int(lately(samples, of)), int(lately(samples, f"slow_{of}"))
         total += count
         if late >= SLOW_LEAST and late > SLOW_SHARE * count:
             slow.append((node, late, count))
@@ -83,9 +83,9 @@ def _slow(facts: Facts, of: str, how: str, do: str, check: str = "") -> Iterator
 
 def log(facts: Facts) -> Iterator[Finding]:
     most, well = 0, True
-    for node, told in facts.told.items():
-        entries = int(told.get(LOG_ENTRIES, 0))
-        kept = next((int(labels.get("log_keep_entries", 0)) for labels, _ in labelled(told, NODE)), 0)
+    for node, samples in facts.samples.items():
+        entries = int(samples.get(LOG_ENTRIES, 0))
+        kept = next((int(labels.get("log_keep_entries", 0)) for labels, _ in labelled(samples, NODE)), 0)
         most = max(most, entries)
         if kept and entries > max(LOG_TIMES * kept, LOG_LEAST):
             well = False
@@ -100,7 +100,7 @@ def log(facts: Facts) -> Iterator[Finding]:
 
 def room(facts: Facts) -> Iterator[Finding]:
     least: tuple[str, str, float] | None = None
-    for node, found in facts.told.items():
+    for node, found in facts.samples.items():
         free, store = found.get(FREE), found.get(STORE, 0.0)
         restarts = _given_back(node, store, found.get(STORE_FREE, 0.0))
         if free is None:
@@ -129,50 +129,54 @@ def _given_back(node: str, store: float, free: float) -> str:
 
 
 def output_copies(facts: Facts) -> Iterator[Finding]:
-    waiting = {node: told[UNCOPIED] for node, told in facts.told.items() if told.get(UNCOPIED, 0.0) > UNCOPIED_S}
+    waiting = {
+        node: samples[UNCOPIED] for node, samples in facts.samples.items() if samples.get(UNCOPIED, 0.0) > UNCOPIED_S
+    }
     for node, seconds in waiting.items():
         do = f"no other member, or no object store, takes it: the log of {node} says which it asked, and what they said"
         says = f"{node} has output without one{lasting(int(seconds) * 1000)}"
         yield Finding("output-copies", "warn", says, do, (node,))
-    if not waiting and any(UNCOPIED in told for told in facts.told.values()):
+    if not waiting and any(UNCOPIED in samples for samples in facts.samples.values()):
         yield Finding("output-copies", "ok", "all that is to have one, but for the newest")
 
 
 def output_files(facts: Facts) -> Iterator[Finding]:
-    told_of, lost = 0, False
-    for node, told in facts.told.items():
-        told_of += any(labels.get("of") == "output_lost" for labels, _ in labelled(told, LATELY))
-        found = {words: int(lately(told, "output_lost", of)) for of, words in _OF_OUTPUT.items()}
+    noted, lost = 0, False
+    for node, samples in facts.samples.items():
+        noted += any(labels.get("of") == "output_lost" for labels, _ in labelled(samples, LATELY))
+        found = {words: int(lately(samples, "output_lost", of)) for of, words in _OF_OUTPUT.items()}
         says = ", ".join(f"{count:,} with {words}" for words, count in found.items() if count)
         if says:
             lost = True
             do = f"the log of {node} names them: find out what changes its data directory, or is mounted over it"
             yield Finding("output-files", "warn", f"{node} lost files within 15 minutes: {says}", do, (node,))
-    if told_of and not lost:
+    if noted and not lost:
         yield Finding("output-files", "ok", "no file was removed from under a node within 15 minutes")
 
 
 def output_store(facts: Facts) -> Iterator[Finding]:
-    failing = tuple(node for node, told in facts.told.items() if told.get(OUTPUT_STORE))
+    failing = tuple(node for node, samples in facts.samples.items() if samples.get(OUTPUT_STORE))
     if failing:
         do = f"the log of {failing[0]} says why: it needs to put, read, list and delete there"
         says = f"{', '.join(failing)} cannot use the object store that output has its second copies in"
         yield Finding("output-store", "warn", says, do, failing)
-    elif any(OUTPUT_STORE in told for told in facts.told.values()):
+    elif any(OUTPUT_STORE in samples for samples in facts.samples.values()):
         yield Finding("output-store", "ok", "nodes can, where they have one")
 
 
 def output_shipping(facts: Facts) -> Iterator[Finding]:
     """Judges nodes that ship output: of others there is nothing to say."""
-    ships = {node: told[UNSHIPPED] for node, told in facts.told.items() if UNSHIPPED in told}
+    ships = {node: samples[UNSHIPPED] for node, samples in facts.samples.items() if UNSHIPPED in samples}
     waiting = {node: seconds for node, seconds in ships.items() if seconds > UNSHIPPED_S}
     for node, seconds in waiting.items():
         do = f"its receiver does not take it, or takes less than is printed: the log of {node} says what it answers"
         says = f"{node} has output that is not shipped{lasting(int(seconds) * 1000)}"
         yield Finding("output-shipping", "warn", says, do, (node,))
     given_up = {
-        node: {why: size for why in ("refused", "deleted", "damaged") if (size := lately(told, "output_dropped", why))}
-        for node, told in facts.told.items()
+        node: {
+            why: size for why in ("refused", "deleted", "damaged") if (size := lately(samples, "output_dropped", why))
+        }
+        for node, samples in facts.samples.items()
     }
     for node, sizes in given_up.items():
         if sizes:
@@ -180,9 +184,9 @@ def output_shipping(facts: Facts) -> Iterator[Finding]:
             do = f"they are never shipped; the log of {node} says why"
             yield Finding("output-shipping", "warn", f"{node} gave up output within 15 minutes: {says}", do, (node,))
     if ships and not waiting and not any(given_up.values()):
-        silent = len(facts.told) - len(ships)
+        silent = len(facts.samples) - len(ships)
         says = "all of it, but for the newest" + (
-            f"; {silent} of {len(facts.told)} nodes ship nothing" if silent else ""
+            f"; {silent} of {len(facts.samples)} nodes ship nothing" if silent else ""
         )
         yield Finding("output-shipping", "ok", says)
 
@@ -190,8 +194,8 @@ def output_shipping(facts: Facts) -> Iterator[Finding]:
 def backup(facts: Facts) -> Iterator[Finding]:
     """Judges by what the cluster noted. Of one of an earlier level nodes know what they were told since they started.
     A cluster on one machine that needs no tokens is one to try things with."""
-    never = {told[BACKUP_INDEX] for told in facts.told.values() if BACKUP_INDEX in told} == {0}
-    newest_s = max((told[BACKUP] for told in facts.told.values() if BACKUP in told), default=0.0)
+    never = {samples[BACKUP_INDEX] for samples in facts.samples.values() if BACKUP_INDEX in samples} == {0}
+    newest_s = max((samples[BACKUP] for samples in facts.samples.values() if BACKUP in samples), default=0.0)
     age_ms = facts.now_ms - int(newest_s * 1000)
     to_try = not facts.tokens.required and all(is_local(str(n.get("http") or "")) for n in facts.cluster["nodes"])
     if not newest_s:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from raftsched.doctor.samples import Told
+from raftsched.doctor.samples import Samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +42,13 @@ class WorkerSeen:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """`cluster`: the answer of `GET /v1/cluster`. `told`: by node that answers. `silent`: the address of each node
+    """`cluster`: the answer of `GET /v1/cluster`. `samples`: by node that answers. `silent`: the address of each node
     whose API did not answer to `asker`. `elected_ms_ago`: the newest leaderships, the newest first."""
 
     asker: str
     now_ms: int = 0
     cluster: Mapping[str, Any]
-    told: Mapping[str, Told]
+    samples: Mapping[str, Samples]
     silent: Mapping[str, str] = field(default_factory=dict)
     clock_limit_ms: int = 500
     worker_ttl_ms: int = 10_000

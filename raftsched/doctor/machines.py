@@ -42,7 +42,7 @@ def clocks(facts: Facts) -> Iterator[Finding]:
 
 
 def clock_service(facts: Facts) -> Iterator[Finding]:
-    said = {node: told[SYNCHRONISED] for node, told in facts.told.items() if SYNCHRONISED in told}
+    said = {node: samples[SYNCHRONISED] for node, samples in facts.samples.items() if SYNCHRONISED in samples}
     alone = tuple(node for node, kept in said.items() if not kept)
     if alone:
         says = f"nobody keeps the clock of {', '.join(alone)} right, as its kernel has heard"
@@ -63,7 +63,7 @@ def time_zones(facts: Facts) -> Iterator[Finding]:
 
 
 def alike(facts: Facts) -> Iterator[Finding]:
-    said = {node: labels for node, told in facts.told.items() for labels, _ in labelled(told, NODE)}
+    said = {node: labels for node, samples in facts.samples.items() for labels, _ in labelled(samples, NODE)}
     names = sorted({name for labels in said.values() for name in labels if name not in _JUDGED})
     differ = []
     for name in names:
@@ -79,17 +79,17 @@ def alike(facts: Facts) -> Iterator[Finding]:
 def memory(facts: Facts) -> Iterator[Finding]:
     least: tuple[float, str] | None = None
     well = True
-    for node, told in facts.told.items():
-        total, available = told.get(MEMORY, 0.0), told.get(AVAILABLE, 0.0)
+    for node, samples in facts.samples.items():
+        total, available = samples.get(MEMORY, 0.0), samples.get(AVAILABLE, 0.0)
         if not total:
             continue
         least = min(least or (available, node), (available, node))
-        waits = told.get(STALLED, 0.0)
+        waits = samples.get(STALLED, 0.0)
         trouble = []
         if available < AVAILABLE_SHARE * total:
             trouble.append(f"has {size_text(available)} of {size_text(total)} left")
-        if told.get(SWAPPED, 0.0) > SWAPPED_BYTES:
-            trouble.append(f"is swapped out with {size_text(told[SWAPPED])} of its own")
+        if samples.get(SWAPPED, 0.0) > SWAPPED_BYTES:
+            trouble.append(f"is swapped out with {size_text(samples[SWAPPED])} of its own")
         if waits > STALLED_SHARE:
             trouble.append(f"has a machine that waited for memory in {waits:.0%} of the last minute")
         if trouble:
@@ -101,7 +101,7 @@ def memory(facts: Facts) -> Iterator[Finding]:
 
 
 def open_files(facts: Facts) -> Iterator[Finding]:
-    said = sorted((told[FILES], node) for node, told in facts.told.items() if FILES in told)
+    said = sorted((samples[FILES], node) for node, samples in facts.samples.items() if FILES in samples)
     if said:
         most, node = said[0]
         yield judged_files(int(most), f"{node} may open ", (node,))
@@ -214,8 +214,8 @@ def _who_shares(announced: Sequence[str], namespaces: Sequence[str]) -> dict[str
 def _by_label(facts: Facts, label: str) -> dict[str, list[str]]:
     """Returns the nodes by what they say, without those that say nothing or do not know."""
     found: dict[str, list[str]] = {}
-    for node, told in facts.told.items():
-        for labels, _ in labelled(told, NODE):
+    for node, samples in facts.samples.items():
+        for labels, _ in labelled(samples, NODE):
             if labels.get(label) not in (None, "", "unknown"):
                 found.setdefault(labels[label], []).append(node)
     return dict(sorted(found.items()))

@@ -21,7 +21,7 @@ def reachable(facts: Facts) -> Iterator[Finding]:
     total, silent = len(facts.cluster["nodes"]), facts.silent
     if silent:
         who = ", ".join(f"{node} ({address or 'address unknown'})" for node, address in silent.items())
-        says = f"{len(facts.told)} of {total} nodes answer, not {who}"
+        says = f"{len(facts.samples)} of {total} nodes answer, not {who}"
         do = f"is the process running, and can {facts.asker} reach its HTTP port? its log says more"
         yield Finding("reachable", "warn", says, do, tuple(silent))
     else:
@@ -29,7 +29,7 @@ def reachable(facts: Facts) -> Iterator[Finding]:
 
 
 def metrics(facts: Facts) -> Iterator[Finding]:
-    mute = tuple(node for node, told in facts.told.items() if not told)
+    mute = tuple(node for node, samples in facts.samples.items() if not samples)
     if mute:
         says = f"{', '.join(mute)} answers, and does not tell its metrics"
         do = "look at its log; disks, certificates and memory of it were not looked at"
@@ -83,9 +83,9 @@ def _lost(facts: Facts) -> Lost | None:
     return lost_majority(
         [facts.cluster],
         {
-            node: Has(int(told[APPLIED]), int(told.get(LOG_INDEX, 0)), int(told.get(LOG_TERM, 0)))
-            for node, told in facts.told.items()
-            if APPLIED in told
+            node: Has(int(samples[APPLIED]), int(samples.get(LOG_INDEX, 0)), int(samples.get(LOG_TERM, 0)))
+            for node, samples in facts.samples.items()
+            if APPLIED in samples
         },
     )
 
@@ -141,19 +141,21 @@ def elections(facts: Facts) -> Iterator[Finding]:
 
 def raft_port(facts: Facts) -> Iterator[Finding]:
     well = True
-    for node, told in facts.told.items():
-        refused = {why: int(lately(told, "refused", why)) for why in ("wrong-key", "tls", "malformed", "wrong-member")}
+    for node, samples in facts.samples.items():
+        refused = {
+            why: int(lately(samples, "refused", why)) for why in ("wrong-key", "tls", "malformed", "wrong-member")
+        }
         if sum(refused.values()) > REFUSED:
             well = False
             says = ", ".join(f"{count} ({why})" for why, count in refused.items() if count)
             do = f"the log of {node} names the hosts: mend a member's key or certificate, close the port to all others"
             yield Finding("raft-port", "warn", f"{node} refused within 15 minutes: {says}", do, (node,))
-    if well and any(facts.told.values()):
+    if well and any(facts.samples.values()):
         yield Finding("raft-port", "ok", "hardly any connection was refused lately")
 
 
 def loop_held(facts: Facts) -> Iterator[Finding]:
-    found = {node: told[STRETCH] for node, told in facts.told.items() if STRETCH in told}
+    found = {node: samples[STRETCH] for node, samples in facts.samples.items() if STRETCH in samples}
     held = {node: seconds for node, seconds in found.items() if seconds > HELD_S}
     if held:
         says = ", ".join(f"{node} for {round(seconds * 1000):,} ms" for node, seconds in held.items())
@@ -166,15 +168,15 @@ def loop_held(facts: Facts) -> Iterator[Finding]:
 
 def task_faults(facts: Facts) -> Iterator[Finding]:
     well = True
-    for node, told in facts.told.items():
-        counted = ((about, int(count)) for about, count in labelled(told, LATELY) if about["of"] == "faults")
+    for node, samples in facts.samples.items():
+        counted = ((about, int(count)) for about, count in labelled(samples, LATELY) if about["of"] == "faults")
         faults = {about["name"]: count for about, count in counted if count}
         if faults:
             well = False
             says = ", ".join(f"{count} in {task}" for task, count in faults.items())
             do = f'the log of {node} has "met a fault" with the stack: report it'
             yield Finding("task-faults", "warn", f"{node} met faults within 15 minutes: {says}", do, (node,))
-    if well and any(facts.told.values()):
+    if well and any(facts.samples.values()):
         yield Finding("task-faults", "ok", "no task met a fault lately")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-Told = Mapping[str, float]  # the samples of one node by series, labels and all; none where it refuses its metrics
+Samples = Mapping[str, float]  # the samples of one node by series, labels and all; none where it refuses its metrics
 
 DAYS_LEFT = "raftsched_tls_certificate_days_left"
 RAFT_DAYS_LEFT = "raftsched_raft_certificate_days_left"
@@ -53,16 +53,16 @@ def samples_of(text: str) -> dict[str, float]:
     return found
 
 
-def labelled(told: Told, name: str) -> Iterator[tuple[dict[str, str], float]]:
+def labelled(samples: Samples, name: str) -> Iterator[tuple[dict[str, str], float]]:
     """Gives labels and value of each series of this name."""
-    for series, value in told.items():
+    for series, value in samples.items():
         if series.partition("{")[0] == name:
             yield {label: _plain(text) for label, text in _LABEL.findall(series)}, value
 
 
-def lately(told: Told, of: str, name: str = "") -> float:
+def lately(samples: Samples, of: str, name: str = "") -> float:
     """Returns how often something happened within the last 15 minutes; `name`: of what."""
-    return told.get(f'{LATELY}{{name="{name}",of="{of}"}}', 0.0)
+    return samples.get(f'{LATELY}{{name="{name}",of="{of}"}}', 0.0)
 
 
 def _plain(text: str) -> str:

@@ -112,9 +112,9 @@ def backlog(facts: Facts) -> Iterator[Finding]:
 
 def slots(facts: Facts) -> Iterator[Finding]:
     """Judges nodes and remote workers together, as the node says that sees the most."""
-    there = max((sum(v for _, v in labelled(told, SLOTS)) for told in facts.told.values()), default=0.0)
-    taken = max((sum(v for _, v in labelled(told, RUNNING)) for told in facts.told.values()), default=0.0)
-    if not any(facts.told.values()):
+    there = max((sum(v for _, v in labelled(samples, SLOTS)) for samples in facts.samples.values()), default=0.0)
+    taken = max((sum(v for _, v in labelled(samples, RUNNING)) for samples in facts.samples.values()), default=0.0)
+    if not any(facts.samples.values()):
         return
     says = f"{int(taken):,} of {int(there):,} are taken"
     if facts.waiting and taken >= there:
@@ -132,20 +132,20 @@ def waits(facts: Facts) -> Iterator[Finding]:
         said = ", ".join(f"{queue} {format_duration(int(s) * 1000)}" for s, queue in long[:_SHOWN])
         do = "raftsched instances explain of it says for what; more slots or workers, or a higher limit of the queue"
         yield Finding("waits", "warn", f"the longest in a queue: {said}", do)
-    elif any(facts.told.values()):
+    elif any(facts.samples.values()):
         yield Finding("waits", "ok", f"none for more than {format_duration(WAIT_S * 1000)}, but in paused queues")
 
 
 def late(facts: Facts) -> Iterator[Finding]:
     """Judges by the node that has counted most: all count what they apply."""
-    told = max(facts.told.values(), key=lambda one: lately(one, "fires"), default={})
-    overdue_s = facts.told.get(facts.cluster.get("leader") or "", {}).get(OVERDUE, 0.0)
+    samples = max(facts.samples.values(), key=lambda one: lately(one, "fires"), default={})
+    overdue_s = facts.samples.get(facts.cluster.get("leader") or "", {}).get(OVERDUE, 0.0)
     if overdue_s > OVERDUE_S and not facts.cluster.get("paused"):
         do = "the log of the leader says what holds it; raftsched cluster transfer hands leadership to another node"
         yield Finding("late", "warn", f"what is due has not been made{lasting(int(overdue_s) * 1000)}", do)
         return
-    made, slow = int(lately(told, "fires")), int(lately(told, "late_fires"))
-    started, behind = int(lately(told, "starts")), int(lately(told, "late_starts"))
+    made, slow = int(lately(samples, "fires")), int(lately(samples, "late_fires"))
+    started, behind = int(lately(samples, "starts")), int(lately(samples, "late_starts"))
     if slow >= SLOW_LEAST and slow > SLOW_SHARE * made:
         do = (
             "the leader does not keep up: look at commits, flushes, elections and its machine (raftsched cluster terms)"
@@ -160,7 +160,7 @@ def late(facts: Facts) -> Iterator[Finding]:
 
 def dead_letters(facts: Facts) -> Iterator[Finding]:
     dead = _most(facts, DEAD)
-    more = int(max((lately(told, "dead_letters") for told in facts.told.values()), default=0))
+    more = int(max((lately(samples, "dead_letters") for samples in facts.samples.values()), default=0))
     if dead:
         says = f"{dead:,}" + (f", {more:,} more within 15 minutes" if more > 0 else "")
         yield Finding("dead-letters", "warn", says, "raftsched dlq list; then dlq requeue or dlq purge")
@@ -228,22 +228,22 @@ def _slots(facts: Facts) -> int:
 
 
 def _most(facts: Facts, name: str) -> int:
-    return int(max((found.get(name, 0.0) for found in facts.told.values()), default=0.0))
+    return int(max((found.get(name, 0.0) for found in facts.samples.values()), default=0.0))
 
 
 def _by(facts: Facts, name: str, label: str) -> dict[str, float]:
     """Returns the greatest that any node says, by a label."""
     found: dict[str, float] = {}
-    for told in facts.told.values():
-        for labels, value in labelled(told, name):
+    for samples in facts.samples.values():
+        for labels, value in labelled(samples, name):
             found[labels.get(label, "")] = max(value, found.get(labels.get(label, ""), value))
     return found
 
 
 def _by_lately(facts: Facts, of: str) -> dict[str, float]:
     found: dict[str, float] = {}
-    for told in facts.told.values():
-        for labels, value in labelled(told, LATELY):
+    for samples in facts.samples.values():
+        for labels, value in labelled(samples, LATELY):
             if labels.get("of") == of:
                 found[labels["name"]] = max(value, found.get(labels["name"], 0.0))
     return found

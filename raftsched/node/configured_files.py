@@ -57,12 +57,12 @@ class NodeFiles:
         is said in the log. Returns how many hold something new, or something that cannot be used."""
         new = 0
         if self.wire is not None:
-            new += self.wire.look(again=True) or self.wire.wrong  # in the event loop, as by itself
+            new += self.wire.reload_if_changed(again=True) or self.wire.wrong  # in the event loop, as by itself
         reads = [*self.others]
         if self.certificates is not None:
             certificates = self.certificates
-            reads.insert(0, lambda: certificates.look(again=True) or certificates.wrong)
-        for read in [*reads, self.trust.look, self._look_at_keys]:
+            reads.insert(0, lambda: certificates.reload_if_changed(again=True) or certificates.wrong)
+        for read in [*reads, self.trust.reload_if_changed, self._look_at_keys]:
             new += await asyncio.to_thread(read)
         return new
 

@@ -324,7 +324,7 @@ def _credentials(endpoint: str) -> Provider:
                     self._watched = WatchedFiles(
                         [shared._filename], read, unusable=(ValueError, OSError, configparser.Error), warn=_keep
                     )
-                elif self._watched.look():
+                elif self._watched.reload_if_changed():
                     log.info("S3: the credentials in %s are used from now on", shared._filename)
                 return self._watched.value.value
             except (

@@ -57,7 +57,7 @@ class WorkerToken:
         async with self._lock:
             if used != self.in_use:
                 return True
-            await asyncio.to_thread(self._file.look, again=again)
+            await asyncio.to_thread(self._file.reload_if_changed, again=again)
             found, open_one = self._file.token, session()
             if found == self.in_use or not await self._is_taken(open_one, found, bind, again):
                 return False

@@ -184,7 +184,7 @@ def verify(
     return label
 
 
-def look(path: Path, *, proven: bool = False) -> Contents:
+def verified_contents(path: Path, *, proven: bool = False) -> Contents:
     """Returns the contents of a verified backup. `proven`: its signature is right, so no page of it is examined. Raises
     NotABackup, OSError."""
     with open_regular(path) as file:
@@ -193,7 +193,7 @@ def look(path: Path, *, proven: bool = False) -> Contents:
 
 
 def contents(path: Path, label: Label, name: str, *, proven: bool) -> Contents:
-    """Does what `look` does, of a file with its trailer or without."""
+    """Does what `verified_contents` does, of a file with its trailer or without."""
     with reading(name):
         if not proven:
             require_sound(path, label.size)

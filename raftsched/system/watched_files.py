@@ -76,7 +76,7 @@ class WatchedFiles(Generic[_T]):
         self._seen, self._unsettled = self._marks()
         self.value = read()
 
-    def look(self, *, again: bool = False, aloud: bool = False) -> bool:
+    def reload_if_changed(self, *, again: bool = False, aloud: bool = False) -> bool:
         """Reads files that have changed; with `again` also where none seems to. Returns True when there is another
         value. `aloud`: what cannot be used is passed on also where it was before. For a thread."""
         seen, unsettled = self._marks()

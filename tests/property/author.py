@@ -54,7 +54,7 @@ from raftsched.core.subjects.webhook import (
     WebhookSpec,
 )
 from raftsched.core.subjects.zones import MoveJob, SettleZones, TriggerMove, UseZones
-from raftsched.core.tables import Table, far_day, from_u64
+from raftsched.core.tables import Table, due_day, from_u64
 from tests.property.jobs_at_random import CALENDARS, HOOKS, QUEUES, body, listened_to, notify, policy
 from tests.support.invariants import violations
 from tests.support.memory_view import NODES, T0, MemoryView
@@ -339,7 +339,7 @@ class Author:
 
     def _promote_due(self) -> Command:
         r = self.random
-        day = far_day(max(0, self.now)) + r.choice([-1, 0, 0, 1, 1, 2, 20])
+        day = due_day(max(0, self.now)) + r.choice([-1, 0, 0, 1, 1, 2, 20])
         return c.PromoteDue(r.choice([day] * 9 + [self._number()]), r.choice([1, 1, 2, 3, 500, self._number()]))
 
     def _due_triggers(self, job: Any) -> tuple[c.TriggerFire, ...]:
@@ -374,8 +374,8 @@ class Author:
         r = self.random
         parts = []
         for index, (trigger, state) in enumerate(zip(job.policy.triggers, job.triggers, strict=True)):
-            if state.owed_since_ms is not None and r.random() < 0.9:
-                since = state.owed_since_ms if r.random() < 0.95 else state.owed_since_ms + 1
+            if state.unscheduled_since_ms is not None and r.random() < 0.9:
+                since = state.unscheduled_since_ms if r.random() < 0.95 else state.unscheduled_since_ms + 1
                 nominal = r.choice([None, since + 1, since + 60_000, since + 60_000])
                 calendar = self._revision_of(trigger.calendar)
                 parts.append(c.TriggerSchedule(index, since, nominal, calendar, r.random() < 0.5))

@@ -48,7 +48,7 @@ from raftsched.core.tables import (
     by_job_key,
     dead_key,
     due_key,
-    far_key,
+    due_later_key,
     from_lane,
     from_u64,
     held_key,
@@ -107,12 +107,12 @@ def _jobs(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
         if job.id != job_id or job_id > last_id:
             found.append(f"{what} has the id {job.id}, the last one made is {last_id}")
         if job.fire_at_ms is not None:
-            far_row = far_key(job.fire_at_ms, job_id)
-            if view.get(Table.FAR, far_row) is None:  # which is as good, however far it is: the leader looks there
+            far_row = due_later_key(job.fire_at_ms, job_id)
+            if view.get(Table.DUE_LATER, far_row) is None:  # it is in DUE, which is as good: the leader looks there
                 due[due_key(job.fire_at_ms, job_id)] = b""
             else:
                 far[far_row] = u64(job.fire_at_ms)
-                if not meta.far_from or far_row < meta.far_from:
+                if not meta.due_boundary or far_row < meta.due_boundary:
                     found.append(f"{what} is near, and the leader does not look where its due time is")
             if job.nominal_at_ms is None or not 0 <= job.fire_at_ms - job.nominal_at_ms <= max(0, jitter_ms):
                 found.append(f"{what} fires at {job.fire_at_ms} for {job.nominal_at_ms}")
@@ -152,7 +152,7 @@ def _jobs(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
         if job.gap is not None and view.get(Table.INSTANCES, job.gap) is None:
             found.append(f"{what} names a gap that is gone")
     same(found, view, Table.DUE, due)
-    same(found, view, Table.FAR, far)
+    same(found, view, Table.DUE_LATER, far)
     same(found, view, Table.RESUMES, resumes)
     same(found, view, Table.NAMES, names)
     for job_id in unscheduled - jobs.keys():
@@ -170,7 +170,7 @@ def _wrong_triggers(job: Job, unscheduled: bool) -> Iterator[str]:
     ):
         yield f"has {len(job.policy.triggers)} triggers, and states of {len(job.triggers)}"
         return
-    owed = [state for state in job.triggers if state.owed_since_ms is not None]
+    owed = [state for state in job.triggers if state.unscheduled_since_ms is not None]
     if job.triggers and bool(owed) is not unscheduled:
         yield f"{len(owed)} triggers wait for their next times, and UNSCHEDULED says otherwise"
     timed = [state for state in job.triggers if state.fire_at_ms is not None]
@@ -179,10 +179,10 @@ def _wrong_triggers(job: Job, unscheduled: bool) -> Iterator[str]:
     if (timed or owed) and job.state is not JobState.SCHEDULED:
         yield "has triggers with times"
     for trigger, state in zip(job.policy.triggers, job.triggers, strict=True):
-        said = (state.fire_at_ms is not None, state.owed_since_ms is not None, state.never_fires, state.over)
+        said = (state.fire_at_ms is not None, state.unscheduled_since_ms is not None, state.never_fires, state.over)
         if sum(said) > 1 or (state.nominal_at_ms is None) is not (state.fire_at_ms is None):
             yield f"its trigger {trigger.id} is in two states"
-        if state.owed_since_ms is not None and not trigger.needs_calendar:
+        if state.unscheduled_since_ms is not None and not trigger.needs_calendar:
             yield f"its trigger {trigger.id} waits for its next time"
         if state.never_fires and trigger.calendar is None:
             yield f"its trigger {trigger.id} says that its calendar shuts it out"

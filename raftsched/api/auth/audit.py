@@ -155,7 +155,7 @@ def _shown(key: bytes, note: Record) -> RecordOut:
 
 
 def _change(raw: bytes) -> object:
-    """As JSON; text where another node sent something else."""
+    """Returns a change as JSON; as text where another node sent something else."""
     if not raw:
         return None
     try:

@@ -120,6 +120,10 @@ class RequestState:
     __slots__ = ("body", "proposed", "read_index", "trace", "waited_s")
 
     def __init__(self, read_index: int = 0) -> None:
+        self.reset(read_index)
+
+    def reset(self, read_index: int = 0) -> None:
+        """Makes it that of a request that begins."""
         self.proposed = False
         self.body: bytes | None = None
         self.waited_s = 0.0

@@ -1,5 +1,5 @@
-"""A node that is locked: what stands before all that aiohttp leads to, also before what is open elsewhere, what needs
-another method and what is nowhere. `access.identify` does the same for the fast path."""
+"""Refuses every request but those of health until the node has an admin token. `access.identify` does the same for the
+fast path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from raftsched.api.auth.access import CHALLENGE, LOCKED, UnknownToken, asker, bearer_of, counted, digest_of, is_locked
 from raftsched.api.auth.refusals import note_refusal
-from raftsched.api.auth.unknown_tokens import STRANGERS
+from raftsched.api.auth.unknown_tokens import UNKNOWN_TOKENS
 from raftsched.api.cluster.metrics import RequestCounts
 from raftsched.api.context import ApiContext
 from raftsched.api.http import page
@@ -21,7 +21,7 @@ from raftsched.errors import RaftschedError
 
 
 def lock(ctx: ApiContext, counts: RequestCounts) -> Middleware:
-    """For a node that may be locked. Nothing of a body is read before."""
+    """Returns the middleware that refuses the requests of a locked node. Nothing of a body is read before."""
 
     @web.middleware
     async def locked(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -35,7 +35,7 @@ def lock(ctx: ApiContext, counts: RequestCounts) -> Middleware:
             except UnknownToken:  # there may be an admin since a moment ago
                 shown = request.headers.get("Authorization")
                 address = request.remote or ""
-                await request.app[STRANGERS].let_in(ctx, digest_of(shown), address, bearer_of(shown))
+                await request.app[UNKNOWN_TOKENS].resolve(ctx, digest_of(shown), address, bearer_of(shown))
         except RaftschedError as error:
             refused = counted(ctx, request.remote or "", error)
             response = answer(refused)
@@ -53,7 +53,7 @@ def lock(ctx: ApiContext, counts: RequestCounts) -> Middleware:
 def unless_locked(
     ctx: ApiContext, odd: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """For requests that no route is looked for."""
+    """Returns a handler for requests that no route is looked for: a locked node refuses them, too."""
 
     async def answered(request: web.Request) -> web.StreamResponse:
         return refusal(ctx) if is_locked(ctx) else await odd(request)

@@ -204,7 +204,7 @@ def _public(key: Key, algorithm: str) -> Any:
 
 
 def _check(setting: OidcIn, claims: Mapping[str, Any], now_ms: int) -> int:
-    """When it ends. Raises Refused."""
+    """Returns when it ends. Raises Refused."""
     if claims.get("iss") != setting.issuer:
         raise Refused("The token is of another issuer.")
     if "events" in claims:  # RFC 8417: it tells of something, such as a logout, and lets nobody in
@@ -231,7 +231,7 @@ def _check(setting: OidcIn, claims: Mapping[str, Any], now_ms: int) -> int:
 
 
 def _time(claims: Mapping[str, Any], name: str) -> int | None:
-    """In ms since 1970."""
+    """Returns a time in ms since 1970."""
     value = claims.get(name)
     if value is None:
         return None

@@ -41,7 +41,7 @@ class Refusals:
         self._lines = (0, 0)  # which minute, and how many lines of the log it had
 
     def note(self, status: int, method: str, resource: str, actor: str, remote: str, now_ms: int) -> bool:
-        """True: it is the first of its kind in this minute, and the log may have it.
+        """Notes a refusal. Returns whether it is the first of its kind in this minute, so that the log may have it.
 
         Of callers without a name the address that they asked for is not told apart: they may make up any number."""
         resource = resource[:_TEXT_MAX]

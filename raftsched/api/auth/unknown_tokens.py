@@ -34,14 +34,14 @@ REFUSED_MAX = 1_000  # tokens remembered as none
 REFUSED_S = 1.0  # for so long; a token's secret is random, so nobody shows it before it is made
 
 
-class Strangers:
-    """The requests of one node that wait because their token is unknown."""
+class UnknownTokens:
+    """Resolves tokens that are unknown to this node, whose requests wait meanwhile."""
 
     def __init__(self) -> None:
         self.waiting: Counter[str] = Counter()  # by address
         self._refused: OrderedDict[bytes, tuple[float, str]] = OrderedDict()  # by the hash of the token: until, why
 
-    async def let_in(self, ctx: ApiContext, digest: bytes, address: str, bearer: str = "") -> Caller:
+    async def resolve(self, ctx: ApiContext, digest: bytes, address: str, bearer: str = "") -> Caller:
         """Returns the caller of a token. `bearer`: the token, when it may be an issuer's. Raises Problem unauthorized,
         forbidden, overloaded; rate-limited: too many from there were none; behind: there is no leader to ask, or what
         was committed is not applied here in time."""
@@ -110,4 +110,4 @@ class Strangers:
                 del waiting[address]
 
 
-STRANGERS: web.AppKey[Strangers] = web.AppKey("strangers", Strangers)
+UNKNOWN_TOKENS: web.AppKey[UnknownTokens] = web.AppKey("strangers", UnknownTokens)

@@ -25,7 +25,7 @@ from raftsched.core.subjects.access import CHANGES_RING
 from raftsched.core.subjects.cluster import Meta
 from raftsched.core.subjects.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table
-from raftsched.doctor import Facts, Pauses, Tokens, Told, WorkerSeen
+from raftsched.doctor import Facts, Pauses, Samples, Tokens, WorkerSeen
 from raftsched.surface import workers
 from raftsched.surface.cluster import ClusterOut
 
@@ -36,7 +36,11 @@ _SETTINGS, _HOLD = "settings_patch", b'"upgrade_hold"'
 
 
 async def facts_of(
-    ctx: ApiContext, request: web.Request, cluster: ClusterOut, told: Mapping[str, Told], silent: Mapping[str, str]
+    ctx: ApiContext,
+    request: web.Request,
+    cluster: ClusterOut,
+    samples: Mapping[str, Samples],
+    silent: Mapping[str, str],
 ) -> Facts:
     """Returns the facts. `cluster`: as this node sees it."""
     now_ms = ctx.now_ms()
@@ -48,7 +52,7 @@ async def facts_of(
             asker=ctx.node_id,
             now_ms=now_ms,
             cluster=msgspec.to_builtins(cluster),
-            told=told,
+            samples=samples,
             silent=silent,
             clock_limit_ms=state.settings.clock_limit_ms,
             worker_ttl_ms=state.settings.worker_ttl_ms,

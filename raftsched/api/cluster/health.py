@@ -1,4 +1,4 @@
-"""For those who watch the node: /livez, /readyz, /metrics."""
+"""Answers those who watch the node: /livez, /readyz, /metrics."""
 
 from __future__ import annotations
 

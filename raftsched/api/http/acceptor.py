@@ -125,7 +125,7 @@ class Acceptor:
 
 
 def _refuse(taken: socket.socket) -> None:
-    """With an answer. What came is taken first: closing before would make the kernel drop the answer."""
+    """Refuses with an answer. What came is taken first: closing before would make the kernel drop the answer."""
     with taken, suppress(OSError):
         taken.setblocking(False)
         with suppress(BlockingIOError):

@@ -17,7 +17,7 @@ from raftsched.api.auth.callers import NO_REQUEST, caller, enter_request, out_of
 from raftsched.api.auth.lock import lock, unless_locked
 from raftsched.api.auth.refusals import STATUSES, note_refusal
 from raftsched.api.auth.spending import Spending, charged, is_charged
-from raftsched.api.auth.unknown_tokens import STRANGERS, Strangers
+from raftsched.api.auth.unknown_tokens import UNKNOWN_TOKENS, UnknownTokens
 from raftsched.api.cluster import doctor
 from raftsched.api.cluster.health import SCRAPES, Scrapes
 from raftsched.api.cluster.log_segments import SEGMENTS, Segments
@@ -71,7 +71,7 @@ def build_app(ctx: ApiContext) -> web.Application:
     app[SEARCHES] = Searches()
     app[FORECASTS] = asyncio.Lock()
     app[doctor.METRICS] = doctor.NodeMetrics()
-    app[STRANGERS] = Strangers()
+    app[UNKNOWN_TOKENS] = UnknownTokens()
     app[STREAMS] = Streams(ctx.bounds)
     ctx.registry.register(app[STREAMS])
     app[SEGMENTS] = Segments(ctx)
@@ -183,7 +183,7 @@ def _operation(ctx: ApiContext, route: Route) -> _Endpoint:
         except UnknownToken:
             shown, address = request.headers.get("Authorization"), request.remote or ""
             try:
-                who = await request.app[STRANGERS].let_in(ctx, digest_of(shown), address, bearer_of(shown))
+                who = await request.app[UNKNOWN_TOKENS].resolve(ctx, digest_of(shown), address, bearer_of(shown))
             except Problem as unknown:
                 raise counted(ctx, address, unknown) from None
             admit(ctx, request, declared, operation_id, who)

@@ -93,7 +93,7 @@ class _Group:
 
 
 def _nothing() -> None:
-    """Until there is something to close."""
+    """Does nothing, until there is something to close."""
 
 
 def _never() -> bool:
@@ -119,7 +119,7 @@ class Connections(Collector):
         return len(self._all)
 
     def enter(self, host: str) -> Place | None:
-        """For a connection from this IP address; None: it must be refused."""
+        """Enters a connection from this IP address; None: it must be refused."""
         address = self.sharing(host)
         of = None if address is None else self._of.get(address)
         if of is not None and len(of) >= of.size_max and not self._make_room(of):
@@ -135,7 +135,7 @@ class Connections(Collector):
         return place
 
     def leave(self, place: Place) -> None:
-        """May be said twice."""
+        """Leaves the place; may be called twice."""
         self._all.remove(place)
         if place.address is not None and (of := self._of.get(place.address)) is not None:
             of.remove(place)

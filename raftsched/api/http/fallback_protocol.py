@@ -14,7 +14,7 @@ class FallbackProtocol(Protocol):
 
     @property
     def answers_whole_request(self) -> bool:
-        """Whether the request at hand has come in full, and none of its answer is sent."""
+        """Returns whether the request at hand has come in full, and none of its answer is sent."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
     def connection_lost(self, exc: Exception | None) -> None: ...

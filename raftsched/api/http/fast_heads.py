@@ -1,4 +1,5 @@
-"""Which requests are for the fast path, by their heads: POST /v1/jobs with no headers but these (fastpath.py)."""
+"""Decides by their heads which requests are for the fast path: POST /v1/jobs with no headers but these
+(fastpath.py)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from raftsched.api.auth.callers import (
     enter_request,
     out_of_memory,
 )
-from raftsched.api.auth.unknown_tokens import Strangers
+from raftsched.api.auth.unknown_tokens import UnknownTokens
 from raftsched.api.cluster.metrics import RequestCounts
 from raftsched.api.context import ApiContext
 from raftsched.api.http.acceptor import BUSY
@@ -77,14 +77,14 @@ class ConnectionFactory:
         self,
         ctx: ApiContext,
         counts: RequestCounts,
-        strangers: Strangers,
+        unknown_tokens: UnknownTokens,
         fallback: Callable[[Connection], FallbackProtocol],
         places: Connections,
     ) -> None:
         """`fallback` makes aiohttp's protocol for a connection."""
         self.ctx = ctx
         self.counts = counts
-        self.strangers = strangers
+        self.unknown_tokens = unknown_tokens
         self.fallback = fallback
         self.places = places
         self.turnstile = Turnstile()
@@ -279,7 +279,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether the client has finished sending."""
+        """Returns whether the client has finished sending."""
         return self._ended
 
     @property
@@ -395,7 +395,7 @@ class Connection(asyncio.Protocol):
         token = begin_request(call)
         try:
             content = read(ctx, call.caller, self._raw, settings)
-            if content.says_notify and is_limited():
+            if content.has_own_notify and is_limited():
                 self._start_task()
             else:
                 ctx.propose_then((create_command(content),), self._answered)
@@ -407,7 +407,7 @@ class Connection(asyncio.Protocol):
     async def _identify_unknown(self, digest: bytes, bearer: str) -> None:
         """Asks for a token that this node does not know, or not yet, and goes on with the request."""
         try:
-            who = await self._factory.strangers.let_in(self._factory.ctx, digest, self._address(), bearer)
+            who = await self._factory.unknown_tokens.resolve(self._factory.ctx, digest, self._address(), bearer)
             self._propose(self._admit(who), self._factory.ctx.settings())
         except Exception as error:
             self._send_problem(error)
@@ -485,7 +485,7 @@ class Connection(asyncio.Protocol):
             if call is None or call.state is None:
                 call = self._anybodys = RequestContext(who, OPERATION_ID, work=True, state=RequestState(), needed=_ROLE)
             else:
-                call.state.proposed = False
+                call.state.reset()  # one context does for all of a connection: nothing of a request is the next one's
             return call
         check_role(count(self._factory.ctx, who), _ROLE)
         return RequestContext(

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from raftsched.api.auth.unknown_tokens import STRANGERS
+from raftsched.api.auth.unknown_tokens import UNKNOWN_TOKENS
 from raftsched.api.context import ApiContext
 from raftsched.api.http.acceptor import Acceptor
 from raftsched.api.http.app import METRICS, UNROUTABLE, build_app
@@ -18,7 +18,7 @@ from raftsched.api.http.connections import Connections
 from raftsched.api.http.fallback import Fallback
 from raftsched.api.http.fastpath import IDLE_S, Connection, ConnectionFactory
 from raftsched.api.http.tls import Certificates
-from raftsched.api.http.tls_acceptor import Entrance, bind
+from raftsched.api.http.tls_acceptor import TlsAcceptor, bind
 from raftsched.surface.jobs import CREATE
 from raftsched.system import background
 
@@ -42,7 +42,7 @@ def _is_loopback(host: str) -> bool:
 class ApiServer:
     """The API on one address."""
 
-    def __init__(self, runner: web.AppRunner, factory: ConnectionFactory, server: Acceptor | Entrance) -> None:
+    def __init__(self, runner: web.AppRunner, factory: ConnectionFactory, server: Acceptor | TlsAcceptor) -> None:
         self._runner = runner
         self._factory = factory
         self._server = server
@@ -78,7 +78,9 @@ class ApiServer:
                 return Fallback(connection, ctx, app[UNROUTABLE], manager, **options)
 
             places = Connections(ctx.bounds, ctx.clock.monotonic)
-            factory = ConnectionFactory(ctx, app[METRICS].route("POST", CREATE.path), app[STRANGERS], fallback, places)
+            factory = ConnectionFactory(
+                ctx, app[METRICS].route("POST", CREATE.path), app[UNKNOWN_TOKENS], fallback, places
+            )
             server = await _listen(factory, host, port, tls, sock)
             ctx.registry.register(places)
         except BaseException:
@@ -107,13 +109,13 @@ class ApiServer:
 
 async def _listen(
     factory: ConnectionFactory, host: str, port: int, tls: Certificates | None, sock: socket.socket | None
-) -> Acceptor | Entrance:
+) -> Acceptor | TlsAcceptor:
     """Raises OSError."""
     if sock is not None:
         sock.listen(_BACKLOG)
     sockets = await bind(host, port, _BACKLOG) if sock is None else [sock]
     if tls is None:
         return Acceptor(sockets, factory.places, factory)
-    entrance = Entrance(factory.counted, tls, sockets, factory.ctx.clock, factory.places.sharing)
+    entrance = TlsAcceptor(factory.counted, tls, sockets, factory.ctx.clock, factory.places.sharing)
     factory.ctx.registry.register(entrance)
     return entrance

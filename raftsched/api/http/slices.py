@@ -86,7 +86,7 @@ class Slices:
 
     @property
     def over(self) -> bool:
-        """Whether others are to have their turn: for code that cannot wait, and ends its piece instead."""
+        """Returns whether others are to have their turn: for code that cannot wait, and ends its piece instead."""
         return thread_s() >= self._end_s
 
     async def turn(self) -> None:

@@ -110,7 +110,7 @@ class Heartbeat:
 
     @property
     def left_s(self) -> float:
-        """How long the stream may still be silent, in seconds; 0: no longer."""
+        """Returns how long the stream may still be silent, in seconds; 0: no longer."""
         return max(0.0, self._due_at - self._clock.monotonic())
 
     @property

@@ -82,15 +82,15 @@ class Certificates:
 
     @property
     def expires_ms(self) -> int:
-        """When the certificate expires, Unix time."""
+        """Returns when the certificate expires, Unix time."""
         return self._shown.expires_ms
 
     @property
     def days_left(self) -> float:
-        """Until the certificate expires; negative when it has."""
+        """Returns the days until the certificate expires; negative when it has."""
         return (self._shown.expires_ms - self._clock.wall_ms()) / _DAY_MS
 
-    def look(self, *, again: bool = False) -> bool:
+    def reload_if_changed(self, *, again: bool = False) -> bool:
         """Takes what is in the files when it is new; True when there is something new. What cannot be used is said, at
         most once a minute, and what there was goes on. `again`: they are read where they seem to be the same, too, and
         what is wrong is said in any case. Reads files: for a thread."""
@@ -120,7 +120,7 @@ class Certificates:
 
     @property
     def wrong(self) -> bool:
-        """Whether what the files hold now is not in use, since it cannot be."""
+        """Returns whether what the files hold now is not in use, since it cannot be."""
         return self._failing
 
     def remind(self) -> None:
@@ -258,16 +258,16 @@ class PeerTrust:
             files = (self._ca, self._raft_ca, *(self._shown or ()))
             self._files = WatchedFiles(files, self._read, unusable=(OSError, ValueError), warn=self._warn)
         else:
-            self._files.look(again=again)
+            self._files.reload_if_changed(again=again)
         return self._files.value.value
 
-    def look(self) -> bool:
+    def reload_if_changed(self) -> bool:
         """Reads the files again, also where they seem to be the same. Returns True when there is something new in
         them, or wrong with them, which is said."""
         files = [str(file) for file in (self._ca, self._raft_ca, *(self._shown or ())) if file is not None]
         if self._files is None or not files:
             return False  # who was never called reads them when that is needed
-        if not self._files.look(again=True, aloud=True):
+        if not self._files.reload_if_changed(again=True, aloud=True):
             return self._files.wrong is not None
         log.info("calls to other nodes: %s were read again", ", ".join(files))
         return True

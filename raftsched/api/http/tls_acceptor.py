@@ -1,4 +1,4 @@
-"""The way in by TLS: connections whose handshake is done are the API's, all others cost little and not for long.
+"""Accepts connections by TLS. Those whose handshake is done are the API's; all others cost little, and not for long.
 
 Until a client has sent its first byte it is a socket and a place in a list, nothing more. That byte tells TLS from
 plain HTTP, which gets a plain answer. The list is short, and each place in it is for a short time: when it is full the
@@ -76,7 +76,7 @@ class Refusals:
         self._unsaid.clear()
 
 
-class _Guest:
+class _Handshake:
     """A connection whose handshake is not done."""
 
     __slots__ = ("address", "group", "has_transport", "sock", "stage", "task", "timer")
@@ -92,7 +92,7 @@ class _Guest:
         self.task: asyncio.Task[None] | None = None
 
 
-class Entrance(Collector):
+class TlsAcceptor(Collector):
     """Use as asyncio.Server: `close`, `wait_closed`, `port`."""
 
     def __init__(
@@ -111,9 +111,9 @@ class Entrance(Collector):
         self._factory = factory
         self._sockets = list(sockets)
         self._loop = asyncio.get_running_loop()
-        self._guests: dict[_Guest, None] = {}  # in the order of their coming
+        self._handshakes: dict[_Handshake, None] = {}  # in the order of their coming
         self._of_group: Counter[str] = Counter()
-        self._ready: deque[_Guest] = deque()  # have begun to speak TLS, and wait for their turn
+        self._ready: deque[_Handshake] = deque()  # have begun to speak TLS, and wait for their turn
         self._turn_at = 0.0  # when as many handshakes as were begun would be, one after the other
         self._turning: asyncio.TimerHandle | None = None
         self._rests: list[asyncio.TimerHandle] = []
@@ -133,7 +133,7 @@ class Entrance(Collector):
 
     @property
     def pending(self) -> int:
-        return len(self._guests)
+        return len(self._handshakes)
 
     def close(self) -> None:
         """No more connections; what has not shaken hands yet is closed. Idempotent."""
@@ -148,9 +148,9 @@ class Entrance(Collector):
         for listening in self._sockets:
             self._loop.remove_reader(listening.fileno())
             listening.close()
-        self._shaking = [guest.task for guest in self._guests if guest.task is not None]
-        for guest in list(self._guests):
-            self._drop(guest)
+        self._shaking = [handshake.task for handshake in self._handshakes if handshake.task is not None]
+        for handshake in list(self._handshakes):
+            self._drop(handshake)
         for task in self._goodbyes:
             task.cancel()
 
@@ -177,66 +177,66 @@ class Entrance(Collector):
             self._enter(sock, str(address[0]))
 
     def _enter(self, sock: socket.socket, address: str) -> None:
-        guest = _Guest(sock, address, self._sharing(address))
-        guest.timer = self._loop.call_later(HANDSHAKE_S, self._too_late, guest)
-        if guest.group is not None and self._of_group[guest.group] >= PENDING_MAX // SHARES:
-            self._refuse(next(g for g in self._guests if g.group == guest.group), "too-many")
-        elif len(self._guests) >= PENDING_MAX:
-            self._refuse(next(iter(self._guests)), "too-many")
-        self._guests[guest] = None
-        if guest.group is not None:
-            self._of_group[guest.group] += 1
-        self._loop.add_reader(sock.fileno(), self._first, guest)
+        handshake = _Handshake(sock, address, self._sharing(address))
+        handshake.timer = self._loop.call_later(HANDSHAKE_S, self._too_late, handshake)
+        if handshake.group is not None and self._of_group[handshake.group] >= PENDING_MAX // SHARES:
+            self._refuse(next(g for g in self._handshakes if g.group == handshake.group), "too-many")
+        elif len(self._handshakes) >= PENDING_MAX:
+            self._refuse(next(iter(self._handshakes)), "too-many")
+        self._handshakes[handshake] = None
+        if handshake.group is not None:
+            self._of_group[handshake.group] += 1
+        self._loop.add_reader(sock.fileno(), self._first, handshake)
 
-    def _too_late(self, guest: _Guest) -> None:
-        if guest.stage != _SHAKING:  # else the handshake has its own timer, and says so
-            self._refuse(guest, "timeout")
+    def _too_late(self, handshake: _Handshake) -> None:
+        if handshake.stage != _SHAKING:  # else the handshake has its own timer, and says so
+            self._refuse(handshake, "timeout")
 
-    def _refuse(self, guest: _Guest, why: str) -> None:
-        self.refusals.add(why, guest.address)
-        self._drop(guest)
+    def _refuse(self, handshake: _Handshake, why: str) -> None:
+        self.refusals.add(why, handshake.address)
+        self._drop(handshake)
 
-    def _drop(self, guest: _Guest) -> None:
-        self._leave(guest)
-        if guest.task is not None:
-            guest.task.cancel()
+    def _drop(self, handshake: _Handshake) -> None:
+        self._leave(handshake)
+        if handshake.task is not None:
+            handshake.task.cancel()
         else:
-            guest.sock.close()
+            handshake.sock.close()
 
-    def _leave(self, guest: _Guest) -> None:
+    def _leave(self, handshake: _Handshake) -> None:
         """Stops counting the connection among those in a handshake; its socket stays open."""
-        del self._guests[guest]
-        if guest.group is not None:
-            self._of_group[guest.group] -= 1
-            if not self._of_group[guest.group]:
-                del self._of_group[guest.group]
-        guest.timer.cancel()
-        if guest.stage == _SILENT:
-            self._loop.remove_reader(guest.sock.fileno())
-        elif guest.stage == _READY:
-            self._ready.remove(guest)
+        del self._handshakes[handshake]
+        if handshake.group is not None:
+            self._of_group[handshake.group] -= 1
+            if not self._of_group[handshake.group]:
+                del self._of_group[handshake.group]
+        handshake.timer.cancel()
+        if handshake.stage == _SILENT:
+            self._loop.remove_reader(handshake.sock.fileno())
+        elif handshake.stage == _READY:
+            self._ready.remove(handshake)
 
-    def _first(self, guest: _Guest) -> None:
+    def _first(self, handshake: _Handshake) -> None:
         try:
-            first = guest.sock.recv(1, socket.MSG_PEEK)
+            first = handshake.sock.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             first = b""
         if not first:  # it only looked whether somebody listens
-            self._drop(guest)
+            self._drop(handshake)
         elif first == _HANDSHAKE:
-            self._loop.remove_reader(guest.sock.fileno())
-            guest.stage = _READY
-            self._ready.append(guest)
+            self._loop.remove_reader(handshake.sock.fileno())
+            handshake.stage = _READY
+            self._ready.append(handshake)
             if self._turning is None:
                 self._turn()
         elif len(self._goodbyes) >= GOODBYES_MAX:
-            self._refuse(guest, "plain-http")
+            self._refuse(handshake, "plain-http")
         else:
-            self.refusals.add("plain-http", guest.address)
-            self._leave(guest)
-            goodbye = background.start("tls", _say_goodbye(self._loop, guest.sock))
+            self.refusals.add("plain-http", handshake.address)
+            self._leave(handshake)
+            goodbye = background.start("tls", _say_goodbye(self._loop, handshake.sock))
             self._goodbyes.add(goodbye)
             goodbye.add_done_callback(self._goodbyes.discard)
 
@@ -252,17 +252,17 @@ class Entrance(Collector):
                 self._turning = self._loop.call_later(1 / HANDSHAKES_PER_S, self._turn)
                 return
             self._turn_at = now + ahead + 1 / HANDSHAKES_PER_S
-            guest = self._ready.popleft()
-            guest.stage = _SHAKING
-            guest.task = background.start("tls", self._shake(guest, max(0.1, guest.timer.when() - now)))
-            guest.task.add_done_callback(lambda task, guest=guest: self._shaken(task, guest))  # type: ignore[misc]
+            handshake = self._ready.popleft()
+            handshake.stage = _SHAKING
+            handshake.task = background.start("tls", self._shake(handshake, max(0.1, handshake.timer.when() - now)))
+            handshake.task.add_done_callback(lambda task, handshake=handshake: self._shaken(task, handshake))  # type: ignore[misc]
 
-    async def _shake(self, guest: _Guest, left: float) -> None:
-        guest.has_transport = True
+    async def _shake(self, handshake: _Handshake, left: float) -> None:
+        handshake.has_transport = True
         try:
             await self._loop.connect_accepted_socket(
                 self._factory,
-                guest.sock,
+                handshake.sock,
                 ssl=self.certificates.context,
                 ssl_handshake_timeout=left,
                 ssl_shutdown_timeout=SHUTDOWN_S,
@@ -270,16 +270,16 @@ class Entrance(Collector):
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             why = _why(error)
             if why is not None:
-                self.refusals.add(why, guest.address)
+                self.refusals.add(why, handshake.address)
 
-    def _shaken(self, task: asyncio.Task[None], guest: _Guest) -> None:
-        if guest in self._guests:
-            self._leave(guest)
-        if not guest.has_transport:  # it was cancelled before its first step
-            guest.sock.close()
+    def _shaken(self, task: asyncio.Task[None], handshake: _Handshake) -> None:
+        if handshake in self._handshakes:
+            self._leave(handshake)
+        if not handshake.has_transport:  # it was cancelled before its first step
+            handshake.sock.close()
 
     async def _look(self) -> None:
-        await asyncio.to_thread(self.certificates.look)
+        await asyncio.to_thread(self.certificates.reload_if_changed)
         self.certificates.remind()
         self.refusals.say()
 

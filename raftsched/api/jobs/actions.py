@@ -193,7 +193,7 @@ async def _post(
     kill: bool = False,
     resume_at_ms: int | None = None,
 ) -> web.Response:
-    """With an Idempotency-Key it may be sent again."""
+    """Acts on the job; with an Idempotency-Key the request may be sent again."""
 
     def named(job: Job) -> Named:
         return call.key(kind, job_text(job.id).encode(), raw, call.conditions)

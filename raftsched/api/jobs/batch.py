@@ -128,7 +128,7 @@ async def _propose(
 
 def _command(ctx: ApiContext, job: bytes, settings: Settings, now_ms: int, name: Named, place: int) -> bytes:
     content = read_job(job, settings, now_ms, ctx.defaults_of)
-    if content.says_notify and is_limited():
+    if content.has_own_notify and is_limited():
         with ctx.read() as view:
             refuse_unseen(view, content, None)
     if not name.key:

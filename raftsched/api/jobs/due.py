@@ -1,7 +1,7 @@
 """Pages of jobs in the order of their next fire times.
 
-A job whose next time the leader still owes has no row in DUE or FAR. It is put in its place by the time that is shown
-of it meanwhile, so that who has just made or changed a job finds it where its answer said that it is.
+A job whose next time the leader still owes has no row in DUE or DUE_LATER. It is put in its place by the time that is
+shown of it meanwhile, so that who has just made or changed a job finds it where its answer said that it is.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from raftsched.api.jobs.render import next_fire_at_ms
 from raftsched.api.rows import SCAN_MAX, following, page
 from raftsched.core import rows
 from raftsched.core.model import Job
-from raftsched.core.rules.due_times import FarFirst
+from raftsched.core.rules.due_times import DueLaterFirst
 from raftsched.core.rules.selection import Walk
-from raftsched.core.tables import ReadView, Table, due_key, far_key, from_u64, u64
+from raftsched.core.tables import ReadView, Table, due_key, due_later_key, from_u64, u64
 
-LOOK_ROWS = 1_000  # rows of FAR that are looked at between two looks at the time
+LOOK_ROWS = 1_000  # rows of DUE_LATER that are looked at between two looks at the time
 OWED_MAX = 1_000  # jobs whose next times are computed for one page; those made later wait for the leader's
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ async def due_page(
     """Returns what `take` makes of the jobs with these keys of DUE, in their order, and the key of the last row looked
     at when there may be more. `take` is also told whether the leader still owes this time. Days far ahead have to be
     sorted, and are looked into when nothing else fills the page."""
-    far = FarFirst(way, last, reverse=reverse, count=SCAN_MAX)
+    far = DueLaterFirst(way, last, reverse=reverse, count=SCAN_MAX)
     owed = await _Owed.read(ctx, now_ms)
     slices = Slices()
 
@@ -65,7 +65,7 @@ async def due_page(
     while not done:
         await slices.turn()
         with ctx.read() as view:
-            done = far.look(view, LOOK_ROWS)
+            done = far.read_rows(view, LOOK_ROWS)
     with ctx.read() as view:
         keys, end = far.rows(view)
         items, last = look(view, owed.among(keys, _up_to(way, end, reverse), last, reverse))
@@ -137,7 +137,7 @@ class _Owed:
         has_row = (
             key != mine
             or view.get(Table.DUE, key) is not None
-            or view.get(Table.FAR, far_key(due_ms, job_id)) is not None
+            or view.get(Table.DUE_LATER, due_later_key(due_ms, job_id)) is not None
         )
         return False if has_row else None
 

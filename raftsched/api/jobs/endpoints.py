@@ -81,7 +81,7 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     async def write() -> web.Response:
         settings, kept = ctx.settings(), job.policy
         content = read_job(call.raw, settings, ctx.now_ms(), ctx.defaults_of, job.namespace, kept=kept, tolerant=True)
-        _stays(content, job)
+        _check_not_moved(content, job)
         await check_notify(ctx, content, _as_is(job))
         return await _edit(ctx, job, content, call.if_match, content.name or job.name)
 
@@ -177,16 +177,16 @@ def patched(ctx: ApiContext, job: Job, change: Any, lookup: DefaultsLookup) -> C
     whole = {key: given.pop(key, None) for key in _WHOLE}
     whole.update({key: change[key] for key in _WHOLE if key in change})
     merged = merge(merge_retry(given, change), {k: v for k, v in change.items() if k not in _WHOLE})
-    _leave_one_way(whole, merged, change)
-    unsaid = frozenset(key for key, value in change.items() if value is None or key in ("trigger", "triggers"))
+    _drop_replaced_trigger(whole, merged, change)
+    not_given = frozenset(key for key, value in change.items() if value is None or key in ("trigger", "triggers"))
     kept = job.policy
     with of_a_change():
-        content = read_plain({**merged, **whole}, ctx.settings(), ctx.now_ms(), lookup, job.namespace, kept, unsaid)
-    _stays(content, job)
+        content = read_plain({**merged, **whole}, ctx.settings(), ctx.now_ms(), lookup, job.namespace, kept, not_given)
+    _check_not_moved(content, job)
     return content
 
 
-def _leave_one_way(whole: dict[str, Any], merged: dict[str, Any], change: dict[str, Any]) -> None:
+def _drop_replaced_trigger(whole: dict[str, Any], merged: dict[str, Any], change: dict[str, Any]) -> None:
     """A job has a trigger, or several: the one that is given replaces the other."""
     if change.get("triggers") and "trigger" not in change:
         whole["trigger"] = None
@@ -243,7 +243,7 @@ def _as_is(job: Job) -> Find:
     return lambda view: job
 
 
-def _stays(content: Content, job: Job) -> None:
+def _check_not_moved(content: Content, job: Job) -> None:
     """Refuses an edit that would move the job to another namespace, or suspend it. Raises Problem invalid-job."""
     errors = []
     if content.namespace is not None and content.namespace != job.namespace:

@@ -104,7 +104,7 @@ def of_body(given: JobFilterIn, errors: list[FieldError]) -> JobFilter:
 
 
 def shown(wanted: JobFilter) -> JobFilterIn:
-    """As it would be given in a body."""
+    """Returns the filter as it would be given in a body."""
     given: dict[str, Any] = {
         name: value
         for name, value in msgspec.structs.asdict(wanted).items()

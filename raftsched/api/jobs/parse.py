@@ -49,7 +49,7 @@ class Content:
     body: bytes
     suspended: bool
     defaults: int | None = None  # revision of the namespace that it was filled in from
-    says_notify: bool = False  # itself, not by these defaults
+    has_own_notify: bool = False  # itself, not by these defaults
 
 
 def no_defaults(namespace: str) -> NamespaceDefaults:
@@ -80,7 +80,7 @@ def read_job(
     errors: list[FieldError] = []
     check_permitted(namespace or given.namespace or DEFAULT_NAMESPACE)  # before what takes longer
     found = lookup(namespace or given.namespace or DEFAULT_NAMESPACE)
-    says_notify = given.notify is not None
+    has_own_notify = given.notify is not None
     filled = found.defaults is not None and fill(given, found.defaults)
     if given.retry is not None or given.misfire is not None or given.retention is not None:
         filled = True  # these are kept with all their fields: what was not said of them hides what was said twice
@@ -89,13 +89,16 @@ def read_job(
         raise refused(errors)
     # A key given twice leaves one colon more than there are in what was understood. So does what is left out of it,
     # such as a default: only then is it worth reading the text again. Params that are empty are often said.
+    # `said` counts the fields of the request that are not in `content.body`. It has to have all of them: one that it
+    # lacks leaves a colon with each request that has it, so that all of these take the slow way; one that it counts
+    # though it is in the body, or was not given, hides a key that was given twice.
     said = (content.name is not None) + (content.namespace is not None) + content.suspended
     more = raw.count(b":") - content.body.count(b":") - said
     if more == 1 and not given.params and _EMPTY_PARAMS.search(raw):
         more = 0
     if more > 0 or filled or (_BACKSLASH in raw and b"\\u00" in raw):
         strict.refuse_repeats(raw)
-    content.defaults, content.says_notify = found.revision, says_notify
+    content.defaults, content.has_own_notify = found.revision, has_own_notify
     return content
 
 
@@ -104,11 +107,11 @@ def read_given(
 ) -> Content:
     """The same from a body that was decoded, which is used up. Errors are added to the list, see `content_of`."""
     found = lookup(given.namespace or DEFAULT_NAMESPACE)
-    says_notify = given.notify is not None
+    has_own_notify = given.notify is not None
     if found.defaults is not None:
         fill(given, found.defaults)
     content = content_of(given, settings, now_ms, errors)
-    content.defaults, content.says_notify = found.revision, says_notify
+    content.defaults, content.has_own_notify = found.revision, has_own_notify
     return content
 
 
@@ -145,11 +148,11 @@ def _slow(
             bad.add("/trigger")  # several were meant, and may have been taken out whole
         more: list[FieldError] = []
         found = lookup(namespace or given.namespace or DEFAULT_NAMESPACE)
-        says_notify = given.notify is not None
+        has_own_notify = given.notify is not None
         if found.defaults is not None:
             fill(given, found.defaults, only)
         content = content_of(given, settings, now_ms, more, kept, namespace)
-        content.defaults, content.says_notify = found.revision, says_notify
+        content.defaults, content.has_own_notify = found.revision, has_own_notify
         # What the walk took out looks missing now: only errors at other places are news.
         errors += [
             e for e in more[:ERRORS_MAX] if not any(b == e.pointer or b.startswith(e.pointer + "/") for b in bad)

@@ -32,7 +32,7 @@ STATE_NAMES: list[Any] = ["", *(JobState(number).name for number in range(1, len
 
 
 def next_fire_at_ms(job: Job, now_ms: int, calendar: Contents) -> int | None:
-    """When it fires next, jitter included. A calendar trigger whose next time the leader still owes is computed
+    """Returns when it fires next, jitter included. A calendar trigger whose next time the leader still owes is computed
     here, for display only; its jitter is not known yet."""
     if job.state is not _SCHEDULED:
         return None
@@ -50,7 +50,7 @@ def next_fire_at_ms(job: Job, now_ms: int, calendar: Contents) -> int | None:
 def _next_of_several_ms(job: Job, now_ms: int, calendar: Contents) -> int | None:
     found = [job.fire_at_ms]
     for trigger, state in zip(job.policy.triggers, job.triggers, strict=True):
-        if state.owed_since_ms is not None:
+        if state.unscheduled_since_ms is not None:
             after_ms = max(now_ms, state.skipped_until_ms or 0)
             found.append(_next_ms(trigger, state.anchor_at_ms, job.hash_id, after_ms, calendar))
     return min((at_ms for at_ms in found if at_ms is not None), default=None)
@@ -109,7 +109,7 @@ def content_json(head: bytes, body: bytes, policy: Policy) -> bytes:
 
 
 def _as_it_is(head: bytes, body: bytes) -> bytes:
-    """Without defaults, as far as it is JSON at all: one odd row must not take a whole page with it."""
+    """Returns it without defaults, as far as it is JSON at all: one odd row must not take a whole page with it."""
     try:
         fields = _fields(body)
     except ValueError:

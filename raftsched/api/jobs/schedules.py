@@ -1,4 +1,4 @@
-"""When something will run, in words and times: of a job, or of a trigger that is only being thought about."""
+"""Says when something will run, in words and times: a job, or a trigger that is only being thought about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which job a write is meant for."""
+"""Finds the job that a write is meant for."""
 
 from __future__ import annotations
 

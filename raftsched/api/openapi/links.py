@@ -26,7 +26,7 @@ class Links:
         self._used: dict[str, dict[str, Any]] = {}
 
     def of(self, answer: Reply) -> dict[str, Any]:
-        """By name, as references."""
+        """Returns links by name, as references."""
         path = answer.leads_to or self._path_of(answer)
         place = _PLACE.search(path)
         if place is None:

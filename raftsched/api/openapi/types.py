@@ -51,7 +51,7 @@ def _one_of(
 
 
 def _unset(schema: dict[str, Any]) -> dict[str, Any]:
-    """As if it were left out."""
+    """Returns the schema of a value that does as if the field were left out."""
     if NULL in schema.get("anyOf", []):
         return dict(NULL)
     default = schema.get("default")
@@ -65,7 +65,8 @@ def _said(*fields: str) -> dict[str, Any]:
 
 
 def _needs(*fields: str) -> Callable[[dict[str, Any]], None]:
-    """That are checked by hand, because the message says more then, or because PATCH leaves them out."""
+    """Makes a rule that requires fields which are checked by hand, because the message says more then, or because PATCH
+    leaves them out."""
 
     def rule(schema: dict[str, Any]) -> None:
         schema["required"] = sorted({*schema.get("required", []), *fields})
@@ -121,7 +122,7 @@ def _pause_in(schema: dict[str, Any]) -> None:
 
 
 def _chosen(filter_type: str, *always: str) -> Callable[[dict[str, Any]], None]:
-    """By ids, by a filter that says something, or all."""
+    """Returns the schema of a choice: by ids, by a filter that says something, or all."""
 
     def rule(schema: dict[str, Any]) -> None:
         said: dict[str, Any] = {"not": {"enum": [None, [], {}]}}

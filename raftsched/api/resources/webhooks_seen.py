@@ -20,7 +20,7 @@ Find = Callable[[ReadView], Job | None]
 
 
 def is_limited() -> bool:
-    """True when some webhooks do not exist for the caller."""
+    """Returns whether some webhooks do not exist for the caller."""
     return not sees_all()
 
 
@@ -39,7 +39,7 @@ def unseen(view: ReadView, policy: Policy, said: Collection[str | None]) -> Fiel
 
 def refuse_unseen(view: ReadView, content: Content, job: Job | None) -> None:
     """Raises Problem invalid-job. `job`: the job as it is until now."""
-    if not content.says_notify:
+    if not content.has_own_notify:
         return
     wrong = unseen(view, content.policy, () if job is None else {one.webhook for one in job.policy.notify})
     if wrong is not None:
@@ -49,7 +49,7 @@ def refuse_unseen(view: ReadView, content: Content, job: Job | None) -> None:
 async def check_notify(ctx: ApiContext, content: Content, find: Find = lambda view: None) -> None:
     """Does what `refuse_unseen` does, before a write: this node catches up before it refuses. `find` returns the job as
     it is until now."""
-    if not content.says_notify or not is_limited():
+    if not content.has_own_notify or not is_limited():
         return
     try:
         with ctx.read() as view:

@@ -265,7 +265,7 @@ async def _act(
     name: Named,
     dry_run: bool,
 ) -> web.Response:
-    """Under the request's name each is done once, also when the request is taken up again after it broke off, and the
+    """Acts on each once under the request's name, also when the request is taken up again after it broke off, and the
     answer is noted in the end."""
     keys = chosen.keys
     if keys is None:

@@ -122,8 +122,8 @@ def _upstream(ctx: ApiContext, cause: bytes) -> str | None:
 
 
 async def _heard_ms(ctx: ApiContext, call: Call[Any], node: str) -> int | None:
-    """When the leader last heard of the node's worker; None: nobody says. Of a remote worker, which is heard of four
-    times in its lease, only when it was silent for half of that."""
+    """Returns when the leader last heard of the node's worker; None: nobody says. Of a remote worker, which is heard of
+    four times in its lease, only when it was silent for half of that."""
     if is_worker(node):
         heard_ms = await heard_of_worker(ctx, call.request, node)
         silent_ms = ctx.settings().worker_ttl_ms // 2
@@ -156,7 +156,8 @@ def _read(ctx: ApiContext, key: bytes, troubles: Mapping[str, str]) -> _Read:
 
 
 def policy_of(view: ReadView, job: Job, row: Instance) -> Policy | None:
-    """That of the row's revision. None: the job was edited since, and the revision is gone with the runs of it."""
+    """Returns the policy of the row's revision. None: the job was edited since, and the revision is gone with the runs
+    of it."""
     made_from = rows.revision_of(view, job, row)
     return None if made_from is None else made_from.policy
 

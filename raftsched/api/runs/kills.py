@@ -49,7 +49,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _Wanted:
-    """Which instances; what is wrong with that goes to `errors`."""
+    """Says which instances are meant; what is wrong with that goes to `errors`."""
 
     def __init__(self, given: KillFilterIn, errors: list[FieldError]) -> None:
         self.said = {k: v for k, v in msgspec.to_builtins(given).items() if k != "state"}

@@ -39,7 +39,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class CopyPiece(Piece, frozen=True, array_like=True):
-    """As it is taken from a node."""
+    """A piece as it is taken from a node."""
 
     store: Annotated[bytes, Meta(min_length=STORE_BYTES, max_length=STORE_BYTES)]
     segment: Annotated[int, Meta(ge=1, le=2**40)]

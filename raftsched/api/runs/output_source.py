@@ -46,7 +46,7 @@ _RESUMED = re.compile(PLACE, re.ASCII)
 
 
 class Asked:
-    """Which part of which output."""
+    """Says which part of which output is asked for."""
 
     def __init__(self, request: web.Request, query: Query) -> None:
         self.attempt = query.integer("attempt", 1, ATTEMPT_MAX)

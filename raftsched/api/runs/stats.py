@@ -179,7 +179,7 @@ def _is_of(view: ReadView, wanted: JobFilter, job_id: int, chosen: dict[int, boo
 
 
 async def _count_jobs(ctx: ApiContext, wanted: JobFilter) -> dict[str, int] | None:
-    """By their states; None: they are too many to be counted for one answer."""
+    """Counts jobs by their states; None: they are too many to be counted for one answer."""
     with ctx.read() as view:
         cluster = meta(view)
     if wanted.is_empty:

@@ -94,7 +94,7 @@ async def troubles_of_workers(ctx: ApiContext, request: web.Request) -> dict[str
 
 
 async def heard_of_worker(ctx: ApiContext, request: web.Request, key: str) -> int | None:
-    """When the leader last heard of a worker; None: nobody says."""
+    """Returns when the leader last heard of a worker; None: nobody says."""
     name = worker_name(key) or ""
     told = await words_of(ctx, request, workers.GET.path.format(name=name))
     word = own_word(ctx, name) if told is None else told.get(name, Word())

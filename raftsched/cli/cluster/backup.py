@@ -224,14 +224,14 @@ def verify(file: Path, identity: Path | None, key_file: Path | None, unsigned: b
       raftsched cluster verify raftsched.backup --unsigned -o json | jq .jobs
       raftsched cluster verify raftsched.backup --identity backup.identity --cluster-key-file cluster.key
     """
-    from raftsched.store.backup import NotABackup, look, require_level
+    from raftsched.store.backup import NotABackup, require_level, verified_contents
     from raftsched.store.backup import verify as read_all
 
     try:
         keys = keys_of(key_file, unsigned=unsigned)
         with _clear(file, identity) as clear, Progress("verify", clear.stat().st_size, sizes=True) as progress:
             read_all(clear, progress.at, keys=keys)
-            found = look(clear, proven=keys is not None)
+            found = verified_contents(clear, proven=keys is not None)
             require_level(found, str(clear))
     except NotABackup as error:
         raise Failure(str(error)) from None

@@ -110,7 +110,7 @@ class DevCluster:
         self.state.save(self.directory)
 
     def wait_ready(self, ready: Callable[[Member], bool], progress: Callable[[int], None]) -> None:
-        """Until every node is ready. StartupError: one ended, or READY_S passed. Interrupted."""
+        """Waits until every node is ready. StartupError: one ended, or READY_S passed. Interrupted."""
         deadline = self._clock.monotonic() + READY_S
         missing = list(self._nodes)
         while missing:

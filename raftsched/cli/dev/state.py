@@ -36,7 +36,7 @@ class Process:
         return Process.of(self.pid) == self
 
     def send(self, number: signal.Signals) -> bool:
-        """False: it is gone, nothing was signalled."""
+        """Signals the process. Returns False where it is gone, and nothing was signalled."""
         fd = self._open()
         if fd is None:
             return False

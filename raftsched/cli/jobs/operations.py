@@ -86,8 +86,8 @@ def _print_dry(found: Mapping[str, Any]) -> None:
 
 
 def follow(client: Client, operation: dict[str, Any], fmt: str = "table") -> None:
-    """Until it has ended; then says what came of it. Ends the command with 4 when some jobs were refused, or when it
-    was cancelled."""
+    """Follows it until it has ended; then says what came of it. Ends the command with 4 when some jobs were refused, or
+    when it was cancelled."""
     try:
         with Progress("looked at", operation["total"]) as line:
             while operation["state"] == "RUNNING":

@@ -1,4 +1,4 @@
-"""When a job is due, as the options of `jobs create` say it: one trigger, or several with an id for each."""
+"""Reads when a job is due from the options of `jobs create`: one trigger, or several with an id for each."""
 
 from __future__ import annotations
 

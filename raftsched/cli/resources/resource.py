@@ -48,7 +48,7 @@ class Resource:
 
 
 def listing(limit: int = 100) -> Callable[[_F], _F]:
-    """For a command that lists: --limit and --all (for `rows`), -o as `fmt`, --watch, and a Client first."""
+    """Declares a command that lists: --limit and --all (for `rows`), -o as `fmt`, --watch, and a Client first."""
 
     added = options(
         click.option("--limit", type=click.IntRange(1), default=limit, show_default=True, help="At most so many."),
@@ -59,7 +59,7 @@ def listing(limit: int = 100) -> Callable[[_F], _F]:
 
 
 def viewing(function: _F) -> _F:
-    """For a command that shows: -o as `fmt`, --watch, and a Client first."""
+    """Declares a command that shows: -o as `fmt`, --watch, and a Client first."""
     return remote(watchable(format_option(function)))
 
 

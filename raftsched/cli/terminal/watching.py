@@ -52,7 +52,7 @@ def watchable(function: _F, news: Callable[..., Mapping[str, Any]] | None = None
 
 
 def pause_s(seconds: float) -> None:
-    """Between two looks. In tests it ends them."""
+    """Waits between two looks. In tests it ends them."""
     import time
 
     time.sleep(seconds)

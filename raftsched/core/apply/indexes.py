@@ -1,12 +1,12 @@
 """Index rows: each follows from fields of the job or the instance that it is about, and from nothing else.
 
-This module alone writes READY, HELD, TIMERS, DEAD, PURGE, WATCHES, DUE and FAR. `Tx` notes what the index rows follow
-from when it reads a row, and compares when it stores the row: a command changes fields, and cannot forget an index. A
-command calls `reindex` itself where the index rows are needed before it stores the row.
+This module alone writes READY, HELD, TIMERS, DEAD, PURGE, WATCHES, DUE and DUE_LATER. `Tx` notes what the index rows
+follow from when it reads a row, and compares when it stores the row: a command changes fields, and cannot forget an
+index. A command calls `reindex` itself where the index rows are needed before it stores the row.
 
 READY, of an instance, follows from its state (WAITING, neither held nor checking, nor in the line of its key, which
 `apply.runs.run_keys` writes), `lane` and `score_ms`; HELD from `held` and `ready_at_ms`; TIMERS from `wake_at_ms`, DEAD
-from `dead_at_ms`, PURGE from `purge_at_ms`, WATCHES from `watch_at_ms`. DUE or FAR, of a job, follows from
+from `dead_at_ms`, PURGE from `purge_at_ms`, WATCHES from `watch_at_ms`. DUE or DUE_LATER, of a job, follows from
 `fire_at_ms`, PURGE from `purge_at_ms` and WATCHES from `watch_at_ms`; the counts of jobs and TAGS from its state and
 content.
 """
@@ -32,7 +32,7 @@ from raftsched.core.subjects.cluster import Meta
 from raftsched.core.subjects.namespace import Namespace
 from raftsched.core.tables import (
     DUE,
-    FAR,
+    DUE_LATER,
     LANE_NOBODY,
     PURGE,
     READY,
@@ -41,7 +41,7 @@ from raftsched.core.tables import (
     View,
     dead_key,
     due_key,
-    far_key,
+    due_later_key,
     from_u64,
     held_key,
     purge_key,
@@ -63,7 +63,8 @@ _IS_TAGGED = [False, *(state in TAGGED_STATES for state in JobState)]
 Keys = tuple[int | None, int, int | None, int | None, int | None, int | None, int | None]
 # What an instance was when it was read or stored last: its state, and the keys of its index rows
 Indexed = tuple[InstanceState | None, Keys]
-# The same of a job: fire_at_ms in DUE or FAR, purge_at_ms in PURGE, resume_at_ms in RESUMES, watch_at_ms in WATCHES
+# The same of a job: fire_at_ms in DUE or DUE_LATER, purge_at_ms in PURGE, resume_at_ms in RESUMES, watch_at_ms in
+# WATCHES
 IndexedJob = tuple[int | None, int | None, int | None, int | None]
 
 NO_ROWS: Keys = (None, 0, None, None, None, None, None)
@@ -202,7 +203,7 @@ def listed_by_job(job: Job, instance: Instance) -> bool:
 
 
 def reindex_job(tx: Rows, job: Job) -> None:
-    """Brings the rows of DUE, FAR, PURGE, RESUMES and WATCHES in step with the job."""
+    """Brings the rows of DUE, DUE_LATER, PURGE, RESUMES and WATCHES in step with the job."""
     was = tx.indexed_jobs.get(job.id, NEW_JOB)
     now = job.fire_at_ms, job.purge_at_ms, job.resume_at_ms, job.watch_at_ms
     if now == was:
@@ -232,26 +233,27 @@ def reindex_job(tx: Rows, job: Job) -> None:
 
 
 def _put_due(tx: Rows, fire_at_ms: int, job_id: int) -> None:
-    """Stores a due time: in FAR when it is far ahead."""
-    far_from = tx.meta.far_from
-    if far_from and (key := far_key(fire_at_ms, job_id)) >= far_from:
-        tx.view.put(FAR, key, u64(fire_at_ms))
+    """Stores a due time: in DUE_LATER when it is far ahead."""
+    due_boundary = tx.meta.due_boundary
+    if due_boundary and (key := due_later_key(fire_at_ms, job_id)) >= due_boundary:
+        tx.view.put(DUE_LATER, key, u64(fire_at_ms))
     else:
         tx.view.put(DUE, due_key(fire_at_ms, job_id), b"")
 
 
 def _drop_due(tx: Rows, fire_at_ms: int, job_id: int) -> None:
-    """Deletes a due time. One that is far ahead is in DUE all the same when it was stored before there was FAR."""
-    far_from = tx.meta.far_from
-    if far_from and (key := far_key(fire_at_ms, job_id)) >= far_from and tx.view.delete(FAR, key):
+    """Deletes a due time. One that is far ahead is in DUE all the same when it was stored before there was
+    DUE_LATER."""
+    due_boundary = tx.meta.due_boundary
+    if due_boundary and (key := due_later_key(fire_at_ms, job_id)) >= due_boundary and tx.view.delete(DUE_LATER, key):
         return
     tx.view.delete(DUE, due_key(fire_at_ms, job_id))
 
 
 def promote(tx: Rows, key: bytes, value: bytes) -> None:
-    """Makes a row of FAR one of DUE. The caller sees to it that `far_from` is behind it."""
+    """Makes a row of DUE_LATER one of DUE. The caller sees to it that `due_boundary` is behind it."""
     fire_at_ms, job_id = from_u64(value), from_u64(key[4:])
-    tx.view.delete(FAR, key)
+    tx.view.delete(DUE_LATER, key)
     tx.view.put(DUE, due_key(fire_at_ms, job_id), b"")
     tx.actions.append(JobNear(job_id, fire_at_ms))
 

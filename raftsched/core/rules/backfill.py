@@ -13,8 +13,8 @@ def times_without_run(view: ReadView, job: Job, times: tuple[int, ...], now_ms: 
     as history reaches."""
     end_ms = now_ms
     for state in job.triggers:
-        if state.owed_since_ms is not None:
-            end_ms = min(end_ms, state.owed_since_ms)
+        if state.unscheduled_since_ms is not None:
+            end_ms = min(end_ms, state.unscheduled_since_ms)
         elif state.nominal_at_ms is not None:
             end_ms = min(end_ms, state.nominal_at_ms - 1)
     owed_since = view.get(Table.UNSCHEDULED, u64(job.id))

@@ -1,4 +1,5 @@
-"""Due times in their order: those of DUE, which are in it, and those of FAR, which are by days and are sorted here."""
+"""Due times in their order: those of DUE, which are in it, and those of DUE_LATER, which are by days and are sorted
+here."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from raftsched.core.rules.selection import Walk
 from raftsched.core.tables import ReadView, Table, day_begins, u64
 
 
-class FarFirst:
-    """The first rows of FAR in a range of due times, as keys of DUE. A day is looked through as a whole, a bounded
-    number of rows at a time: the caller lets others have their turn in between."""
+class DueLaterFirst:
+    """The first rows of DUE_LATER in a range of due times, as keys of DUE. A day is looked through as a whole, a
+    bounded number of rows at a time: the caller lets others have their turn in between."""
 
     def __init__(self, due: Walk, after_key: bytes | None, *, reverse: bool, count: int) -> None:
         """`due`: the walk that this is a part of. `after_key`: the key of DUE that an earlier look ended with. `count`:
@@ -25,11 +26,12 @@ class FarFirst:
         self._reverse = reverse
         self._count = count
         self._found: list[bytes] = []
-        self._at: bytes | None = None  # the row of FAR that was looked at last
+        self._at: bytes | None = None  # the row of DUE_LATER that was looked at last
         self._cut = False  # there are more behind those that were found
 
     def walk_before(self, view: ReadView) -> Walk | None:
-        """Returns the part of the walk where nothing of FAR comes; None: nothing of FAR comes anywhere in it."""
+        """Returns the part of the walk where nothing of DUE_LATER comes; None: nothing of DUE_LATER comes anywhere in
+        it."""
         first = next(self._due.far.rows(view, reverse=self._reverse), None)
         if first is None:
             return None
@@ -39,7 +41,7 @@ class FarFirst:
         begins = u64(day_begins(first[0]))
         return Walk(Table.DUE, low, begins if high is None else min(high, begins))
 
-    def look(self, view: ReadView, rows_max: int) -> bool:
+    def read_rows(self, view: ReadView, rows_max: int) -> bool:
         """Looks at a number of rows. Returns whether it is done."""
         _, low, high = self._due
         for seen, (key, value) in enumerate(self._due.far.rows(view, self._at, reverse=self._reverse)):
@@ -61,7 +63,7 @@ class FarFirst:
         self._found = (nlargest if self._reverse else nsmallest)(self._count, self._found)
 
     def rows(self, view: ReadView) -> tuple[Iterator[bytes], bytes | None]:
-        """Yields the keys of DUE, and those that were found in FAR among them, in the order of their times. Also
+        """Yields the keys of DUE, and those that were found in DUE_LATER among them, in the order of their times. Also
         returns the key that they end with when there may be more; None: they are all there are."""
         self._keep_first()
         last = self._found[-1] if self._cut else None

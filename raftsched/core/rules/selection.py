@@ -20,7 +20,7 @@ from raftsched.core.rows import decode_job
 from raftsched.core.rules.filters import JobFilter
 from raftsched.core.rules.references import REFERENCES_MAX, may_refer, references
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
-from raftsched.core.tables import KEY_MAX, ReadView, Table, after, day_key, far_day, from_u64, name_key, u64
+from raftsched.core.tables import KEY_MAX, ReadView, Table, after, day_key, due_day, from_u64, name_key, u64
 
 TAG_SIZE = 8  # bytes
 DEFAULT_NAMESPACE = "default"
@@ -30,7 +30,7 @@ _ID_TIME_BITS = 20  # an id is a time and these
 
 class Walk(NamedTuple):
     """The rows that hold every job that can match; of DUE together with `far`. They are in the order of ids but for
-    NAMES, DUE and FAR."""
+    NAMES, DUE and DUE_LATER."""
 
     table: Table
     low: bytes
@@ -38,9 +38,9 @@ class Walk(NamedTuple):
 
     @property
     def far(self) -> Walk:
-        """The second part of a walk by DUE: the rows of FAR, by whole days."""
-        last = None if self.high is None else after(day_key(far_day(from_u64(self.high[:8]))))
-        return Walk(Table.FAR, day_key(far_day(from_u64(self.low[:8]))), last)
+        """The second part of a walk by DUE: the rows of DUE_LATER, by whole days."""
+        last = None if self.high is None else after(day_key(due_day(from_u64(self.high[:8]))))
+        return Walk(Table.DUE_LATER, day_key(due_day(from_u64(self.low[:8]))), last)
 
     @property
     def parts(self) -> tuple[Walk, ...]:

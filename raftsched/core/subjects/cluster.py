@@ -92,7 +92,7 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     secrets: int = 0  # rows of SECRETS
     quotas: int = 0  # of the rows of QUEUES those that are of namespaces
     workers: int = 0  # open sessions of remote workers
-    far_from: bytes = b""  # due times from this key of FAR on are stored in FAR, earlier ones in DUE; empty: all in DUE
+    due_boundary: bytes = b""  # a key of DUE_LATER: due times before it are in DUE, the others there; empty: all in DUE
     followers: int = 0  # jobs that follow others
     level: int = 0  # of the commands that all members know for good (core.levels); 0: of before it was kept
     zones: int = (

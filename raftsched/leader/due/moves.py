@@ -71,7 +71,7 @@ def _moves(view: ReadView, found: CalendarJob, before: DataBefore, zones: int, n
     """Yields those of several triggers that are due at another time. Of each its own runs count: that another one ran
     since is no reason to leave out what it owes."""
     for index, (source, state) in enumerate(sources_of(found)):
-        if state.zones == zones or state.owed_since_ms is not None or state.over:
+        if state.zones == zones or state.unscheduled_since_ms is not None or state.over:
             continue
         floor = partial(_floor_of_trigger, view, found.job, source.trigger.id, state.skipped_until_ms or 0)
         moved = _moved(source, state.nominal_at_ms, state.never_fires, before.of(state.zones), floor, now_ms)

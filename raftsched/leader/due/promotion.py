@@ -1,4 +1,4 @@
-"""Promotes due times that were far ahead (FAR) to near ones (DUE), in time for the leader's window.
+"""Promotes due times that were far ahead (DUE_LATER) to near ones (DUE), in time for the leader's window.
 
 The next day but one comes near bit by bit, while a whole day is left for it. What is due before that, after an outage
 of the whole cluster above all, comes at once.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from raftsched.core.commands import Accepted, PromoteDue, encode
 from raftsched.core.rows import read_meta
-from raftsched.core.tables import day_key, far_day
+from raftsched.core.tables import day_key, due_day
 from raftsched.errors import RaftschedError
 from raftsched.leader.raft_port import Host
 
@@ -39,11 +39,11 @@ class DuePromotion:
             return
         self._next_ms = boot_ms + EVERY_MS
         with self._host.read() as view:
-            far_from = read_meta(view).far_from
-        today = far_day(max(0, now_ms))
-        if far_from >= day_key(today + SOON_DAYS):
+            due_boundary = read_meta(view).due_boundary
+        today = due_day(max(0, now_ms))
+        if due_boundary >= day_key(today + SOON_DAYS):
             return
-        at_once = day_key(today + AT_ONCE_DAYS) > far_from > b""
+        at_once = day_key(today + AT_ONCE_DAYS) > due_boundary > b""
         self._running = True
         self._host.spawn(self._promote(today + (AT_ONCE_DAYS if at_once else SOON_DAYS), at_once))
 

@@ -85,7 +85,7 @@ def _schedule_triggers(found: CalendarJob, now_ms: int, zones: int) -> ScheduleJ
     job = found.job
     parts = []
     for index, (source, state) in enumerate(sources_of(found)):
-        since_ms = state.owed_since_ms
+        since_ms = state.unscheduled_since_ms
         if since_ms is None:
             continue
         nominal, never = source.next_after(max(min(since_ms, now_ms), state.skipped_until_ms or 0))

@@ -21,12 +21,12 @@ class Trust:
 
     def context(self) -> ssl.SSLContext:
         """Returns the context for the next connection. For a thread."""
-        self.look()
+        self.reload_if_changed()
         return self._files.value.value
 
-    def look(self, *, again: bool = False) -> bool:
+    def reload_if_changed(self, *, again: bool = False) -> bool:
         """Reads the file if it has changed, and with `again` in any case. Returns True when it has. For a thread."""
-        if self._ca is None or not self._files.look(again=again):
+        if self._ca is None or not self._files.reload_if_changed(again=again):
             return False
         log.info("output_ship_ca: %s was read again, for new connections", self._ca)
         return True

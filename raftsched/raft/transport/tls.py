@@ -104,10 +104,10 @@ class MutualTls:
         self._contexts = self._read()
 
     def contexts(self) -> Contexts:
-        self.look()
+        self.reload_if_changed()
         return self._contexts
 
-    def look(self, *, again: bool = False) -> bool:
+    def reload_if_changed(self, *, again: bool = False) -> bool:
         """Reads files that have changed; with `again` also where none seems to have. Returns True when there is
         something new in them."""
         seen = marks_of(self._files)

@@ -496,7 +496,7 @@ def far_for_ever() -> Iterator[None]:
 
     def tick(self: Any, now_ms: int) -> None:
         with self._host.read() as view:
-            begun = read_meta(view).far_from > b""
+            begun = read_meta(view).due_boundary > b""
         if not begun:
             real(self, now_ms)
 

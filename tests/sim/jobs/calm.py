@@ -122,7 +122,7 @@ class JobsCalm(Calm):
         if leader is None or leader.store is None:
             return False
         with leader.store.read() as view:
-            due = any(True for table in (Table.DUE, Table.FAR, Table.UNSCHEDULED) for _ in view.scan(table))
+            due = any(True for table in (Table.DUE, Table.DUE_LATER, Table.UNSCHEDULED) for _ in view.scan(table))
             self._left = len(not_final(view))
         return not self._left and not due and not world.truth.alive
 
@@ -145,7 +145,7 @@ class JobsCalm(Calm):
             return
         with leader.store.read() as view:
             left = [f"{instance_text(row.key)} ({row.state.name}, {row.reason})" for row in not_final(view)]
-            due = [from_u64(key[-8:]) for table in (Table.DUE, Table.FAR) for key, _ in view.scan(table)]
+            due = [from_u64(key[-8:]) for table in (Table.DUE, Table.DUE_LATER) for key, _ in view.scan(table)]
             owed = [from_u64(key) for key, _ in view.scan(Table.UNSCHEDULED)]
         alive = [str(run) for run in world.truth.alive.values()]
         world.checks.fail(

@@ -15,7 +15,7 @@ from raftsched.core.tables import LANE_NOBODY, Table
 from tests.support.memory_view import T0, MemoryView
 
 MODULES = sorted(Path(apply.__file__).parent.glob("*.py"))
-WRITTEN_BY_INDEXES = {"DUE", "READY", "TIMERS", "HELD", "DEAD", "PURGE", "FAR"}
+WRITTEN_BY_INDEXES = {"DUE", "READY", "TIMERS", "HELD", "DEAD", "PURGE", "DUE_LATER"}
 WAITING = {"READY": 1, "TIMERS": 1}
 
 

@@ -14,7 +14,7 @@ from tests.support.memory_view import MemoryView
 NO_STRUCTS = {
     *(Table.NAMES, Table.DUE, Table.UNSCHEDULED, Table.BY_JOB, Table.READY, Table.ASSIGNED, Table.TIMERS, Table.PURGE),
     *(Table.NODES, Table.HELD, Table.KEY_TIMES, Table.DEAD, Table.AWAITED, Table.OPERATIONS_RUNNING, Table.TAGS),
-    *(Table.TOKEN_IDS, Table.CHANGES, Table.FAR, Table.RESUMES, Table.WATCHES),
+    *(Table.TOKEN_IDS, Table.CHANGES, Table.DUE_LATER, Table.RESUMES, Table.WATCHES),
     *(Table.KEY_LINES, Table.KEY_TIMERS),
 }
 ROWS = {name: row for name, row in vars(rows).items() if isinstance(row, rows.Row)}

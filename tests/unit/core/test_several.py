@@ -18,11 +18,11 @@ from tests.support.memory_view import T0, World, after, at, cron, every
 from tests.support.scheduler import due_command, go_on, schedule, several, tick
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
-FAR = Retention(100_000, 100_000)
+DUE_LATER = Retention(100_000, 100_000)
 
 
 def made(world: World, *triggers: Trigger, max_runs: int | None = None, **fields: Any) -> Job:
-    job = world.create(**several(*triggers, max_runs=max_runs), retention=FAR, **fields)  # type: ignore[arg-type]
+    job = world.create(**several(*triggers, max_runs=max_runs), retention=DUE_LATER, **fields)  # type: ignore[arg-type]
     schedule(world)
     return world.job(job.id)
 

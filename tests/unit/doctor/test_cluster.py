@@ -78,7 +78,7 @@ class Seen:
             asker="n1",
             now_ms=1_000_000_000 + 3_600_000,
             cluster={},
-            told={},
+            samples={},
             newest_level=4,
             elected_ms_ago=[DAY_MS],
             tokens=Tokens(required=True, never=1),
@@ -104,11 +104,11 @@ class Seen:
         self.facts = replace(self.facts, **facts)
 
     def found(self) -> list[Finding]:
-        told = {
+        samples = {
             name: dict(found) | ({series("raftsched_node_info", **self.info[name]): 1.0} if self.info[name] else {})
             for name, found in self.samples.items()
         }
-        return list(examine(replace(self.facts, cluster={**self.cluster, "nodes": self.nodes}, told=told)))
+        return list(examine(replace(self.facts, cluster={**self.cluster, "nodes": self.nodes}, samples=samples)))
 
 
 def test_a_healthy_cluster_is_told_so() -> None:
@@ -123,11 +123,11 @@ def test_a_healthy_cluster_is_told_so() -> None:
 
 def test_a_store_that_is_mostly_free_is_told() -> None:
     cluster = Seen()
-    for free, told in ((300 << 20, True), (150 << 20, False)):
+    for free, samples in ((300 << 20, True), (150 << 20, False)):
         cluster.everywhere(store_bytes=400 << 20, store_free_bytes=free)
         (disk,) = (found for found in cluster.found() if found.check == "disk")
         assert disk.state == "ok"
-        assert ("a restart of n1 gives them back" in disk.detail) == told
+        assert ("a restart of n1 gives them back" in disk.detail) == samples
 
 
 def drop(cluster: Seen, name: str) -> None:
@@ -378,16 +378,16 @@ def test_each_check_that_can_be_bad_is_tried_and_says_where_more_is() -> None:
         ),
         (
             lambda c: [
-                told.update({
+                samples.update({
                     series("raftsched_webhook_failures_in_a_row", webhook="ops"): 9,
                     series("raftsched_webhook_active", webhook="ops"): 0,
                 })
-                for told in c.samples.values()
+                for samples in c.samples.values()
             ],
             "webhooks",
         ),
         (lambda c: c.but(tokens=Tokens(required=True, expire_in_ms=[14 * DAY_MS])), "tokens"),
-        (lambda c: [told.pop("raftsched_backup_log_time_seconds") for told in c.samples.values()], "backup"),
+        (lambda c: [samples.pop("raftsched_backup_log_time_seconds") for samples in c.samples.values()], "backup"),
         (lambda c: c.everywhere(backup_log_time_seconds=1_000_000 - 25 * 3_600), "backup"),
         (lambda c: c.everywhere(backup_log_time_seconds=1_000_000 - 25 * 3_600, backup_log_index=0), "backup"),
         (

@@ -15,7 +15,7 @@ from random import Random
 
 from raftsched.backups.restore import restore
 from raftsched.errors import StartupError
-from raftsched.store.backup import TRAILER, NotABackup, look, verify
+from raftsched.store.backup import TRAILER, NotABackup, verified_contents, verify
 from raftsched.store.examination import examine
 
 _PAGE = 4096
@@ -75,7 +75,7 @@ def main(source: Path, directory: Path, seed: int, count: int) -> None:
         file.write_bytes(with_checksum(changed(body, rng) if number else leading_away(body), raw[-TRAILER:]))
         try:
             verify(file)
-            look(file)
+            verified_contents(file)
             restore(file, data, "n1", "127.0.0.1:1", rng=Random(1), now_ms=1_800_000_000_000)
         except (NotABackup, StartupError, OSError):
             refused += 1

@@ -25,7 +25,7 @@ from raftsched.core.tables import Table
 from raftsched.errors import StartupError
 from raftsched.security.keyring import Keyring
 from raftsched.store import LogEntry, Store, WriteBatch
-from raftsched.store.backup import TRAILER, NotABackup, NotWhole, label_of, look, trailer, verify
+from raftsched.store.backup import TRAILER, NotABackup, NotWhole, label_of, trailer, verified_contents, verify
 from tests.support.invariants import violations
 from tests.support.memory_view import T0, World
 from tests.support.stores import commit
@@ -75,7 +75,7 @@ def test_what_is_in_it(saved: Saved, tmp_path: Path) -> None:
     label = verify(path, seen.append)
     assert (label.index, label.term, label.node, label.version) == (saved.index, 1, "n2", "1.2.3")
     assert seen[-1] == label.size == path.stat().st_size - TRAILER
-    found = look(path)
+    found = verified_contents(path)
     assert found.members == ["n1", "n2", "n3"]
     assert found.label.cluster_id == b"cluster".hex()
     assert (found.jobs, found.instances, found.dead_letters) == ({}, 0, 0)
@@ -241,7 +241,7 @@ def test_rows_that_are_none_are_refused_with_words(saved: Saved, tmp_path: Path)
     hostile.write_bytes(with_checksum(raw[:at] + b"\xc1" * 20 + raw[at + 20 : -TRAILER], raw[-TRAILER:]))
     verify(hostile)
     with pytest.raises(NotWhole, match="holds no state of a cluster"):
-        look(hostile)
+        verified_contents(hostile)
     with pytest.raises(StartupError, match="holds no state of a cluster"):
         restored(hostile, tmp_path / "new")
     assert not (tmp_path / "new").exists()

@@ -45,7 +45,8 @@ def house(tmp_path: Path) -> House:
 
 
 def test_files_that_have_not_changed_are_not_read(house: House) -> None:
-    assert (house.watched.value, house.watched.look(), house.watched.look(), house.reads) == (1, False, False, 1)
+    looks = house.watched.reload_if_changed(), house.watched.reload_if_changed()
+    assert (house.watched.value, looks, house.reads) == (1, (False, False), 1)
 
 
 def _in_place(path: Path) -> None:
@@ -73,7 +74,8 @@ def _deleted_and_written(path: Path) -> None:
 @pytest.mark.parametrize("change", [_in_place, _with_the_time_of_before, _by_rename, _deleted_and_written])
 def test_another_content_is_taken_however_it_came(house: House, change: Callable[[Path], None]) -> None:
     change(house.path)
-    assert (house.watched.look(), house.watched.value, house.watched.look()) == (True, 2, False)
+    assert house.watched.reload_if_changed()
+    assert (house.watched.value, house.watched.reload_if_changed()) == (2, False)
     assert not house.warnings
 
 
@@ -98,47 +100,47 @@ def test_a_link_that_leads_elsewhere_is_another_content_each_time(tmp_path: Path
     house = House(tmp_path / "number")
     for number in "234":
         publish(number)
-        assert (house.watched.look(), house.watched.value) == (True, int(number))
+        assert (house.watched.reload_if_changed(), house.watched.value) == (True, int(number))
     assert not house.warnings
 
 
 def test_what_cannot_be_used_is_said_once_and_looked_at_until_it_is_right(house: House) -> None:
     house.path.write_text("two")
-    assert [house.watched.look() for _ in range(3)] == [False] * 3
+    assert [house.watched.reload_if_changed() for _ in range(3)] == [False] * 3
     assert (house.watched.value, len(house.warnings), house.reads) == (1, 1, 4)
     assert house.watched.wrong == house.warnings[0]
     house.path.unlink()
-    house.watched.look()
+    house.watched.reload_if_changed()
     assert len(house.warnings) == 2, "it is wrong in another way"
     house.path.write_text("2")
-    assert (house.watched.look(), house.watched.value, house.watched.wrong) == (True, 2, None)
+    assert (house.watched.reload_if_changed(), house.watched.value, house.watched.wrong) == (True, 2, None)
     house.path.write_text("two")
-    house.watched.look()
+    house.watched.reload_if_changed()
     assert len(house.warnings) == 3, "it was right in between"
 
 
 def test_what_was_right_again_without_another_value_is_no_news(house: House) -> None:
     house.path.write_text("x")
-    house.watched.look()
+    house.watched.reload_if_changed()
     house.path.write_text("1")
-    assert (house.watched.look(), house.watched.wrong) == (False, None)
+    assert (house.watched.reload_if_changed(), house.watched.wrong) == (False, None)
 
 
 def test_files_that_were_changed_just_now_are_read_once_more(house: House) -> None:
     """Two changes within one step of the file system's time, of the same length, have the same marks."""
     house.path.write_text("2")
     house.clock.wall = house.path.stat().st_ctime_ns // 1_000_000
-    assert (house.watched.look(), house.reads) == (True, 2)
-    house.watched.look()
+    assert (house.watched.reload_if_changed(), house.reads) == (True, 2)
+    house.watched.reload_if_changed()
     assert house.reads == 3
     house.clock.wall += UNSETTLED_MS
-    house.watched.look()
-    house.watched.look()
+    house.watched.reload_if_changed()
+    house.watched.reload_if_changed()
     assert house.reads == 4
 
 
 def test_they_are_read_without_a_change_where_that_is_asked(house: House) -> None:
-    assert (house.watched.look(again=True), house.reads) == (False, 2)
+    assert (house.watched.reload_if_changed(again=True), house.reads) == (False, 2)
 
 
 def test_what_is_wrong_at_first_is_raised(tmp_path: Path) -> None:
@@ -151,4 +153,4 @@ def test_other_errors_are_not_hidden(house: House) -> None:
     house.path.write_text("2")
     house.watched._read = lambda: 1 // 0
     with pytest.raises(ZeroDivisionError):
-        house.watched.look()
+        house.watched.reload_if_changed()

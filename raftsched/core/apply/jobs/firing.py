@@ -102,7 +102,7 @@ def _schedule_triggers(tx: Tx, job: Job, c: ScheduleJob) -> Answer:
 
 def _awaits_time(tx: Tx, job: Job, state: TriggerState, part: TriggerSchedule) -> bool:
     nominal, skipped = part.nominal_at_ms, state.skipped_until_ms
-    if state.owed_since_ms is None or state.owed_since_ms != part.since_ms:
+    if state.unscheduled_since_ms is None or state.unscheduled_since_ms != part.since_ms:
         return False
     if nominal is not None and not (0 <= nominal <= TIME_MAX_MS and (skipped is None or nominal > skipped)):
         return False

@@ -72,7 +72,7 @@ def set_next(
 ) -> None:
     """Gives a trigger its next time. None: it has none any more. `gap_ms`: as in set_due."""
     state.nominal_at_ms = state.fire_at_ms = nominal_at_ms
-    state.owed_since_ms = None
+    state.unscheduled_since_ms = None
     state.never_fires = False
     state.over = nominal_at_ms is None
     if nominal_at_ms is not None:
@@ -87,22 +87,22 @@ def set_excluded(state: TriggerState) -> None:
 
 def clear(state: TriggerState) -> None:
     """Takes a trigger's time from it. It is not over."""
-    state.nominal_at_ms = state.fire_at_ms = state.owed_since_ms = None
+    state.nominal_at_ms = state.fire_at_ms = state.unscheduled_since_ms = None
     state.never_fires = False
 
 
 def mark_trigger_unscheduled(tx: Tx, job: Job, state: TriggerState, since_ms: int) -> None:
     """Asks the leader for the trigger's next time after this one."""
     clear(state)
-    state.owed_since_ms = max(0, since_ms)
-    mark_unscheduled(tx, job, state.owed_since_ms)
+    state.unscheduled_since_ms = max(0, since_ms)
+    mark_unscheduled(tx, job, state.unscheduled_since_ms)
 
 
 def start_triggers(tx: Tx, job: Job, since_ms: int) -> None:
     """Gives the triggers that have no time their next one after `since_ms`, as far as they are not over."""
     for trigger, state in pairs(job):
-        if state.owed_since_ms is not None:
-            mark_trigger_unscheduled(tx, job, state, state.owed_since_ms)
+        if state.unscheduled_since_ms is not None:
+            mark_trigger_unscheduled(tx, job, state, state.unscheduled_since_ms)
         elif state.nominal_at_ms is None and not state.over:
             _start(tx, job, trigger, state, since_ms)
     follow_first(tx, job)
@@ -181,8 +181,8 @@ def reschedule_triggers(tx: Tx, job: Job) -> bool:
         if trigger.calendar is None or state.over:
             continue
         since_ms = tx.now if state.nominal_at_ms is None else min(tx.now, state.nominal_at_ms - 1)
-        if state.owed_since_ms is not None:
-            since_ms = min(since_ms, state.owed_since_ms)
+        if state.unscheduled_since_ms is not None:
+            since_ms = min(since_ms, state.unscheduled_since_ms)
         mark_trigger_unscheduled(tx, job, state, since_ms)
         found = True
     return found
@@ -190,7 +190,7 @@ def reschedule_triggers(tx: Tx, job: Job) -> bool:
 
 def settle_unscheduled(tx: Tx, job: Job) -> None:
     """The job waits for the leader no longer, unless another of its triggers does."""
-    if all(state.owed_since_ms is None for state in job.triggers):
+    if all(state.unscheduled_since_ms is None for state in job.triggers):
         clear_unscheduled(tx, job)
     else:
         tx.actions.append(JobUnscheduled(job.id))

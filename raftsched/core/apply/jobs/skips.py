@@ -109,7 +109,7 @@ def _beside(tx: Tx, job: Job, row: Instance, *, newer: bool) -> Instance | None:
     due = (job.nominal_at_ms, *(state.nominal_at_ms for state in job.triggers))
     if any(at_ms is not None and low_ms < at_ms < high_ms for at_ms in due):
         return None
-    owed = (state.owed_since_ms for state in job.triggers if state.owed_since_ms is not None)
+    owed = (state.unscheduled_since_ms for state in job.triggers if state.unscheduled_since_ms is not None)
     return None if any(since_ms < high_ms for since_ms in owed) else other
 
 

@@ -105,7 +105,11 @@ def _move_triggers(tx: Tx, job: Job, c: MoveJob) -> bool:
 
 def _fits(tx: Tx, job: Job, state: TriggerState, part: TriggerMove) -> bool:
     trigger = job.policy.triggers[part.index]
-    if not trigger.needs_calendar or state.owed_since_ms is not None or state.nominal_at_ms != part.nominal_at_ms:
+    if (
+        not trigger.needs_calendar
+        or state.unscheduled_since_ms is not None
+        or state.nominal_at_ms != part.nominal_at_ms
+    ):
         return False
     return _is_time(part.next_nominal_at_ms, state.skipped_until_ms) and calendar_is_current(tx, trigger, part.calendar)
 

@@ -13,7 +13,7 @@ import pytest
 from raftsched.api.cluster import snapshot
 from raftsched.errors import NoLeader
 from raftsched.store import SnapshotMeta
-from raftsched.store.backup import TRAILER, look, verify
+from raftsched.store.backup import TRAILER, verified_contents, verify
 from tests.support.local_api import Client, LocalCluster, run, serving
 from tests.support.patience import patient
 
@@ -38,9 +38,9 @@ def test_a_download_is_a_whole_backup_and_nothing_stays_behind(tmp_path: Path) -
         assert answer.headers["Raftsched-Snapshot-Index"] == str(label.index)
         assert answer.headers["Content-Length"] == str(label.size + TRAILER)
         assert (label.node, label.at_ms) == ("n1", call.cluster.clock.wall)
-        assert look(tmp_path / "saved").jobs == {"SCHEDULED": 2}
+        assert verified_contents(tmp_path / "saved").jobs == {"SCHEDULED": 2}
         await download(call, tmp_path / "saved", "?consistency=leader")
-        assert look(tmp_path / "saved").jobs == {"SCHEDULED": 3}
+        assert verified_contents(tmp_path / "saved").jobs == {"SCHEDULED": 3}
         assert not list((tmp_path / "n1" / "snapshots").iterdir())
         assert (await call("HEAD", PATH))[0] == 200
         call.cluster.failure = NoLeader()

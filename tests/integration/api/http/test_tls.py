@@ -42,9 +42,9 @@ class Served:
         self.cluster = cluster
 
     @property
-    def entrance(self) -> entrance.Entrance:
+    def entrance(self) -> entrance.TlsAcceptor:
         found = self.server._server
-        assert isinstance(found, entrance.Entrance)
+        assert isinstance(found, entrance.TlsAcceptor)
         return found
 
     async def connect(self, context: ssl.SSLContext) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -274,8 +274,8 @@ def test_new_files_are_for_new_connections(tmp_path: Path) -> None:
     async def test(served: Served) -> None:
         reader, writer = await served.connect(trusting())
         put(tmp_path, certificate(by="others"))
-        assert served.certificates.look()
-        assert not served.certificates.look()  # nothing is new any more
+        assert served.certificates.reload_if_changed()
+        assert not served.certificates.reload_if_changed()  # nothing is new any more
         other, their = await served.connect(trusting("others"))
         assert (await ask(other, their))[0] == 200
         assert (await ask(reader, writer))[0] == 200  # the old one goes on
@@ -337,15 +337,15 @@ def test_what_cannot_be_used_changes_nothing(
     before = certificates.context
     spoil(name, files)
     for _ in range(3):
-        assert not certificates.look()
+        assert not certificates.reload_if_changed()
     assert certificates.context is before
     assert len([r for r in caplog.records if said in r.message]) == 1, caplog.text
     clock.forward(60_000)
-    certificates.look()
+    certificates.reload_if_changed()
     assert len([r for r in caplog.records if said in r.message]) == 2
     files.cert.unlink()
     put(tmp_path, certificate("n1", days=30))
-    assert certificates.look()  # it is mended
+    assert certificates.reload_if_changed()  # it is mended
     assert certificates.context is not before
 
 
@@ -438,7 +438,7 @@ def test_no_connection_outlives_the_server(tmp_path: Path, monkeypatch: pytest.M
         await served.until(lambda: served.entrance.pending == 2)
         await served.server.stop()
         assert not served.server._factory.connections
-        assert not [t for t in asyncio.all_tasks() if "Entrance" in repr(t) or "accept" in repr(t)]
+        assert not [t for t in asyncio.all_tasks() if "TlsAcceptor" in repr(t) or "accept" in repr(t)]
         close(*opened)
 
     serve(tmp_path, test)

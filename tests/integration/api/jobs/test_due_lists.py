@@ -15,7 +15,7 @@ from raftsched.core.commands import PromoteDue
 from raftsched.core.ids import parse_job
 from raftsched.core.model import DAY_MS
 from raftsched.core.rows import decode_job
-from raftsched.core.tables import ReadView, Table, far_day, from_u64
+from raftsched.core.tables import ReadView, Table, due_day, from_u64
 from raftsched.leader.due.scheduling import schedule_command
 from raftsched.leader.due.triggers import with_calendars
 from tests.integration.api.jobs.test_lists import ids, make
@@ -113,7 +113,7 @@ def test_a_job_that_gets_its_time_between_two_looks_is_listed_once(
     tmp_path: Path, trigger: dict[str, str], reads: int
 ) -> None:
     async def test(call: Client) -> None:
-        call.cluster.apply(PromoteDue(far_day(call.cluster.clock.wall), 100))
+        call.cluster.apply(PromoteDue(due_day(call.cluster.clock.wall), 100))
         made = await make(call, trigger=trigger), await make(call, trigger={"in": "4000d"})
         read, left = call.context.read, [reads]
 
@@ -174,7 +174,7 @@ class Scene:
         elif kind == 7:
             lead(call, r.choice([1, 3, 100]))
         elif kind == 8:
-            today = far_day(call.cluster.clock.wall)
+            today = due_day(call.cluster.clock.wall)
             call.cluster.apply(PromoteDue(today + r.randrange(5), r.choice([1, 3, 100])))
         else:
             call.cluster.clock.forward(r.choice([1, 1_000]))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from raftsched.core.commands import PromoteDue
-from raftsched.core.tables import far_day
+from raftsched.core.tables import due_day
 from tests.support.local_api import Client, LocalCluster, run, serving
 
 STAYS, GOES = 60, 60
@@ -77,7 +77,7 @@ class Churn:
         assert (await self.call("POST", "/v1/jobs", body))[0] == 201
 
     def promote_due(self, days: int) -> None:
-        self.call.cluster.apply(PromoteDue(far_day(self.call.cluster.clock.wall) + days, self.r.choice((1, 7))))
+        self.call.cluster.apply(PromoteDue(due_day(self.call.cluster.clock.wall) + days, self.r.choice((1, 7))))
 
     async def change(self) -> None:
         if self.r.random() < 0.2:

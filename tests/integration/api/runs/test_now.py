@@ -12,7 +12,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.runs import now
 from raftsched.core import commands as c
 from raftsched.core.model import DAY_MS, Outcome
-from raftsched.core.tables import far_day
+from raftsched.core.tables import due_day
 from tests.support.local_api import Client, LocalCluster, run
 from tests.support.memory_view import after, policy
 from tests.support.patience import until
@@ -90,12 +90,12 @@ def test_a_glance(tmp_path: Path) -> None:
 def test_what_comes_next_is_shown_however_far_it_is(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         cluster = call.cluster
-        cluster.apply(c.PromoteDue(far_day(cluster.clock.wall) + 1, 1))
+        cluster.apply(c.PromoteDue(due_day(cluster.clock.wall) + 1, 1))
         for days in (3, 9, 2, 5):
             cluster.apply(c.CreateJob("fin", f"in-{days}", policy(after(days * DAY_MS)), b"{}"))
         assert [due["job"] for due in (await glance(call))["due"]] == ["in-2", "in-3", "in-5", "in-9"]
         made(cluster, "fin", "soon", run=False)
-        cluster.apply(c.PromoteDue(far_day(cluster.clock.wall) + 5, 10))
+        cluster.apply(c.PromoteDue(due_day(cluster.clock.wall) + 5, 10))
         cluster.clock.forward(1_000)
         assert [due["job"] for due in (await glance(call))["due"]] == ["soon", "in-2", "in-3", "in-5", "in-9"]
 
