@@ -86,7 +86,7 @@ def test_the_plugin_costs_a_run_without_clusters_next_to_nothing() -> None:
     loaded = out.split()
     assert not {"aiohttp", "lmdb", "msgspec", "pysyncobj", "asyncio"} & set(loaded)
     ours = [name for name in loaded if name.startswith("raftsched")]
-    assert ours == ["raftsched", "raftsched.testing", "raftsched.testing.plugin"]
+    assert ours == ["raftsched", "raftsched.testing", "raftsched.testing.plugin", "raftsched.version"]
 
 
 def test_nothing_is_left_of_a_cluster_in_a_thread(tmp_path: Path) -> None:
