@@ -6,7 +6,6 @@ A `datetime` needs a time zone. Of the alternatives in a trigger or handler exac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from raftsched.client.generated.bulk import BulkFilter
@@ -34,6 +33,7 @@ from raftsched.client.generated.enums import Action, ClusterEventName, EventName
 from raftsched.client.generated.jobs import JobFilter
 from raftsched.client.generated.namespaces_given import NamespaceLimits, NamespaceSpec
 from raftsched.client.generated.queues_given import QueueLimits
+from raftsched.client.generated.runs import KillFilter
 from raftsched.client.generated.scalars import SecretRef
 from raftsched.client.moments import Duration, Moment
 
@@ -120,19 +120,6 @@ WorkflowFilter = TypedDict(
         "job": str,  # of the first run
         "namespace": str,
         "state": Literal["running", "succeeded", "failed", "killed"],
-        "from": Moment,
-        "to": Moment,
-    },
-    total=False,
-)
-
-
-KillFilter = TypedDict(
-    "KillFilter",
-    {
-        "job": str,  # an id, "namespace/name", or with `namespace` a name
-        "namespace": str,
-        "state": Sequence[Literal["WAITING", "LAUNCHED", "RUNNING", "RETRYING"]],
         "from": Moment,
         "to": Moment,
     },

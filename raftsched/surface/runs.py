@@ -11,7 +11,7 @@ from raftsched.surface.enums import INSTANCE_STATES, LiveStateName, several_of
 from raftsched.surface.kinds import action
 from raftsched.surface.operation import READ, WRITES, AnyOf, Operation, PageOf, Reply
 from raftsched.surface.scalars import Namespace, Text, Time, TimeText
-from raftsched.surface.sdk import Arg, Sdk, record
+from raftsched.surface.sdk import Arg, Sdk, record, typed_dict
 from raftsched.surface.specials import partial
 
 
@@ -164,6 +164,11 @@ class RerunIn(msgspec.Struct, forbid_unknown_fields=True):
     downstream: bool = False
 
 
+@typed_dict(
+    "KillFilter",
+    null=False,
+    says='`job`: an id, "namespace/name", or with `namespace` a name. `state`: any of these; all of them unless given.',
+)
 class KillFilterIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """A job (an id, or a name with a namespace) or a namespace, and what else has to hold. `state`: any of these; all
     of them unless given. `from` and `to` are about the scheduled time; `to` is not included."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
 from raftsched.client.ends import EndOfRun
+from raftsched.client.generated.enums import LiveStateName
+from raftsched.client.moments import Moment
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,3 +135,17 @@ class Recent(msgspec.Struct, frozen=True, kw_only=True):
     """In the order in which the jobs were asked for, without those that are not there."""
 
     items: list[RecentRuns]
+
+
+# `job`: an id, "namespace/name", or with `namespace` a name. `state`: any of these; all of them unless given.
+KillFilter = TypedDict(
+    "KillFilter",
+    {
+        "job": str,
+        "namespace": str,
+        "state": Sequence[LiveStateName],
+        "from": Moment,
+        "to": Moment,
+    },
+    total=False,
+)

