@@ -13,7 +13,7 @@ from raftsched.core import commands as c
 from raftsched.core.apply import dispatch
 from raftsched.core.apply.cluster import membership
 from raftsched.core.apply.jobs import bulk as apply_operations
-from raftsched.core.apply.jobs import firing, manual, overlap
+from raftsched.core.apply.jobs import firing, manual, new_instances, overlap
 from raftsched.core.apply.jobs.due import set_due
 from raftsched.core.apply.resources import queue_edits
 from raftsched.core.apply.runs import attempts, finish, run_keys
@@ -347,7 +347,8 @@ def at_most_once_forgotten() -> Iterator[None]:
 def always_room() -> Iterator[None]:
     """Overlap allows everything."""
     with (
-        patch.object(firing, "can_start", lambda job: True),
+        patch.object(overlap, "can_start", lambda job: True),
+        patch.object(new_instances, "can_start", lambda job: True),
         patch.object(finish, "can_start", lambda job: True),
         patch.object(concurrency, "can_start", lambda job: True),
     ):
