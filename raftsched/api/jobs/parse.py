@@ -102,19 +102,6 @@ def read_job(
     return content
 
 
-def read_given(
-    given: JobIn, settings: Settings, now_ms: int, lookup: DefaultsLookup, errors: list[FieldError]
-) -> Content:
-    """The same from a body that was decoded, which is used up. Errors are added to the list, see `content_of`."""
-    found = lookup(given.namespace or DEFAULT_NAMESPACE)
-    has_own_notify = given.notify is not None
-    if found.defaults is not None:
-        fill(given, found.defaults)
-    content = content_of(given, settings, now_ms, errors)
-    content.defaults, content.has_own_notify = found.revision, has_own_notify
-    return content
-
-
 def read_plain(
     value: Any,
     settings: Settings,
@@ -124,7 +111,7 @@ def read_plain(
     kept: Policy | None = None,
     only: frozenset[str] | None = None,
 ) -> Content:
-    """The same from a decoded value. `only`: the fields that the namespace's defaults may fill in."""
+    """The same from a decoded value, which is used up. `only`: the fields that the namespace's defaults may fill in."""
     return _slow(value, settings, now_ms, lookup, namespace, kept, False, only)
 
 

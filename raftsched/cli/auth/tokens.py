@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 _TOKENS = Resource(addresses.LIST, names.TOKEN)
-_ROLE_HELP = "What it is good for; of viewer to admin each has all before it."
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}", re.ASCII)
 _PREFIX, _SECRET_BYTES = "rs_", 32  # as nodes make them
 _ONCE = "this is shown once: keep it where only who is to use it can read it"
