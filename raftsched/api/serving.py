@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from aiohttp import web
 
@@ -11,8 +11,6 @@ from raftsched.surface.operation import Operation
 
 Handler = Callable[..., Awaitable[web.StreamResponse]]  # of a context and a call
 H = TypeVar("H", bound=Handler)
-
-OPERATIONS: dict[Callable[..., Any], Operation] = {}  # by handler; of those by id and by name, the first
 
 
 class Route(NamedTuple):
@@ -46,7 +44,6 @@ def serves(operation: Operation) -> Callable[[H], H]:
             if one.id in SERVED:
                 raise LookupError(f"{one.id} is served twice: by {SERVED[one.id].handler} and {handler}")
             SERVED[one.id] = Route(one, handler)
-        OPERATIONS.setdefault(handler, operation)
         return handler
 
     return note

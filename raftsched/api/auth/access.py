@@ -37,7 +37,6 @@ from raftsched.api.auth.rates import rate_of
 from raftsched.api.auth.refusals import STATUSES, note_refusal
 from raftsched.api.context import AccessSeen, ApiContext
 from raftsched.api.http.problems import Problem
-from raftsched.api.openapi.operation import HEALTH, Operation
 from raftsched.core.rows import decode_access, decode_oidc, decode_token
 from raftsched.core.subjects.access import ACCESS_KEY, OIDC_KEY, Access, Oidc, Role, Token
 from raftsched.core.tables import ReadView, Table
@@ -45,6 +44,7 @@ from raftsched.errors import KINDS, RaftschedError
 from raftsched.security.shown import path_without_secrets
 from raftsched.surface.health import METRICS
 from raftsched.surface.jobs import CREATE
+from raftsched.surface.operation import HEALTH, Operation
 
 TOKENS_SEEN_MAX = 1_000  # remembered until something is applied
 LOOK_S = 1.0  # between two looks whether the reader of a stream may go on

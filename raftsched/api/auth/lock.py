@@ -16,8 +16,8 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http import page
 from raftsched.api.http.problems import Problem, answer
 from raftsched.api.http.replies import stamp
-from raftsched.api.openapi.operation import HEALTH
 from raftsched.errors import RaftschedError
+from raftsched.surface.operation import HEALTH
 
 
 def lock(ctx: ApiContext, counts: RequestCounts) -> Middleware:

@@ -32,7 +32,7 @@ from raftsched.api.http.requests import (
     fresh_enough,
     read_body,
 )
-from raftsched.api.openapi.operation import BODY_MAX, JSON, Operation
+from raftsched.surface.operation import BODY_MAX, JSON, Operation
 
 B = TypeVar("B")
 

@@ -19,9 +19,9 @@ from raftsched.api.http.cursors import decode_cursor
 from raftsched.api.http.durations import parse_time
 from raftsched.api.http.preconditions import create_only, if_match
 from raftsched.api.http.problems import ParameterError, Problem, code_of
-from raftsched.api.openapi.operation import JSON, Operation
 from raftsched.core.ids import parse_instance, parse_job
 from raftsched.errors import Meaning
+from raftsched.surface.operation import JSON, Operation
 
 _Id = TypeVar("_Id")
 

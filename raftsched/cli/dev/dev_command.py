@@ -299,7 +299,7 @@ def _serve(cluster: DevCluster, clock: Clock, directory: Path, samples: bool) ->
         _say(f"  {member.id}  {member.url}  log {directory / (member.id + '.log')}{gone}")
     members = [member for member in members if member.id not in out]
     if (ca_file := cluster.state.ca_file(directory)) is not None:
-        _say(f"  curl --cacert {shlex.quote(str(ca_file))} {members[0].url}/v1/cluster")
+        _say(f"  curl --cacert {shlex.quote(str(ca_file))} {members[0].url}{addresses.STATUS}")
     client = _client(directory, members, 2.0)
     shown = Samples(client, clock, _say)
     if samples:

@@ -30,7 +30,7 @@ def test_every_route_says_which_role_it_needs() -> None:
     silent = [f"{r.method} {r.path} ({r.handler.__module__})" for r in ROUTES if r.operation.role is None]
     assert not silent, (
         "say who may do it, in @operation(..., role=...) above the handler, one of open, viewer, editor, operator, "
-        f"admin (see raftsched/api/openapi/operation.py, also for scope and work): {'; '.join(silent)}"
+        f"admin (see raftsched/surface/operation.py, also for scope and work): {'; '.join(silent)}"
     )
 
 
