@@ -56,7 +56,6 @@ KNOWN = {
     "Job": "raftsched.client.models_generated",
     **dict.fromkeys(("Transport", "encode", "items"), "raftsched.client.transport"),
     **dict.fromkeys(("condition", "conditions", "own_key", "said", "segment"), "raftsched.client.wire"),
-    **dict.fromkeys(("DeadFilter", "InstanceFilter", "StatsFilter", "WorkflowFilter"), "raftsched.client.spec"),
     "Page": "raftsched.client.models",
     "pages": "raftsched.client.pages",
     "each_of": "raftsched.client.pages",

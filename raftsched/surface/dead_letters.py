@@ -12,12 +12,11 @@ from raftsched.surface.kinds import action, listing
 from raftsched.surface.operation import WRITES, Operation
 from raftsched.surface.runs import FIELDS, InstanceOut, Refused
 from raftsched.surface.scalars import InstanceId, Namespace, Text, Time, TimeText
-from raftsched.surface.sdk import Arg, Sdk, record
+from raftsched.surface.sdk import Arg, Sdk, record, typed_dict
 from raftsched.surface.specials import partial
 
-FILTERS = ("job", "namespace", "name_prefix", "from", "to")
 
-
+@typed_dict("DeadFilter", null=False)
 class DeadFilterIn(msgspec.Struct, forbid_unknown_fields=True):
     """`from` and `to` are about the time since which it is a dead letter; `to` is not included."""
 
@@ -26,6 +25,9 @@ class DeadFilterIn(msgspec.Struct, forbid_unknown_fields=True):
     name_prefix: Text | None = None
     from_: Time | None = field(default=None, name="from")
     to: Time | None = None
+
+
+FILTERS = DeadFilterIn.__struct_encode_fields__
 
 
 class RequeueIn(msgspec.Struct, forbid_unknown_fields=True):

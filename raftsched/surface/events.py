@@ -9,7 +9,7 @@ import msgspec
 from raftsched.surface.enums import InstanceStateName, JobState, several_of
 from raftsched.surface.operation import READ, READS, Operation, Reply
 from raftsched.surface.scalars import TimeText
-from raftsched.surface.sdk import record
+from raftsched.surface.sdk import record, typed_dict
 
 EventType = Literal[
     "cluster.paused",
@@ -48,6 +48,16 @@ TYPES: tuple[str, ...] = get_args(EventType)
 GROUPS = tuple(sorted({name.partition(".")[0] for name in TYPES}))  # each stands for all of its types
 STATES = tuple(sorted({*get_args(JobState), *get_args(InstanceStateName), "DELETED"}))  # that events can be asked by
 MEDIA_TYPE = "text/event-stream"
+
+
+@typed_dict("EventFilter", null=False)
+class EventFilter(msgspec.Struct):
+    """Parameters of a stream of events. All that is given has to hold."""
+
+    type: str  # such as "instance.failed" or "job", several with commas
+    namespace: str
+    job: str  # an id, "namespace/name", or with `namespace` a name
+    state: str  # one, or several with commas
 
 
 class _OfJob(msgspec.Struct):

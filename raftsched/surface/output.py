@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec import field
 
 from raftsched.bounds import OUTPUT_PIECE_MAX
 from raftsched.surface.operation import BODIES, READ, Operation, Reply
-from raftsched.surface.scalars import TimeText
-from raftsched.surface.sdk import record
+from raftsched.surface.scalars import Time, TimeText
+from raftsched.surface.sdk import record, typed_dict
 
 StreamName = Literal["stdout", "stderr"]
 
@@ -25,6 +26,17 @@ SEARCHED = ("q", "ignore_case", "stream", "job", "namespace", "from", "to", "lim
 
 COPY = "application/vnd.raftsched.output-copy"
 COPY_MAX = OUTPUT_PIECE_MAX + 1024  # bytes of a piece, and of what is said of it
+
+
+@typed_dict("SearchFilter", null=False)
+class SearchFilter(msgspec.Struct):
+    """Of instances whose output is searched. All that is given has to hold."""
+
+    job: str
+    namespace: str
+    from_: Time = field(name="from")
+    to: Time
+    stream: StreamName
 
 
 @record("OutputPiece", types={"stream": 'Literal["stdout", "stderr"]'})

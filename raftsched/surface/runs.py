@@ -164,6 +164,20 @@ class RerunIn(msgspec.Struct, forbid_unknown_fields=True):
     downstream: bool = False
 
 
+@typed_dict("InstanceFilter", null=False)
+class InstanceFilter(msgspec.Struct):
+    """Parameters of a list of instances. All that is given has to hold."""
+
+    job: str  # an id, "namespace/name", or with `namespace` a name
+    namespace: str
+    state: str  # one, or several with commas
+    node: str
+    worker: str
+    from_: Time = field(name="from")
+    to: Time
+    dead_letter: bool
+
+
 @typed_dict(
     "KillFilter",
     null=False,

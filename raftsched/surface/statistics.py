@@ -7,7 +7,16 @@ import msgspec
 from raftsched.surface.enums import INSTANCE_STATES
 from raftsched.surface.operation import READ, Operation
 from raftsched.surface.scalars import Time, TimeText
-from raftsched.surface.sdk import Arg, Sdk, record
+from raftsched.surface.sdk import Arg, Sdk, record, typed_dict
+
+
+@typed_dict("StatsFilter", null=False)
+class StatsFilter(msgspec.Struct):
+    """Instances that are counted. All that is given has to hold."""
+
+    state: str  # of instances; one, or several with commas
+    owner: str
+    namespace: str
 
 
 @record("Distribution")

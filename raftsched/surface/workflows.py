@@ -5,14 +5,26 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec import field
 
 from raftsched.surface.enums import one_of
 from raftsched.surface.kinds import action, listing
 from raftsched.surface.operation import READ, Operation, Reply
-from raftsched.surface.scalars import TimeText
-from raftsched.surface.sdk import Arg, Sdk, record
+from raftsched.surface.scalars import Time, TimeText
+from raftsched.surface.sdk import Arg, Sdk, record, typed_dict
 
 WorkflowStateName = Literal["running", "succeeded", "failed", "killed"]
+
+
+@typed_dict("WorkflowFilter", null=False)
+class WorkflowFilter(msgspec.Struct):
+    """Parameters of a list of workflows. All that is given has to hold."""
+
+    job: str  # of the first run
+    namespace: str
+    state: WorkflowStateName
+    from_: Time = field(name="from")
+    to: Time
 
 
 @record("WorkflowRun")
@@ -86,7 +98,7 @@ LIST = listing(
     "List workflows",
     WorkflowHead,
     "A page of workflows.",
-    ("job", "namespace", "state", "from", "to"),
+    WorkflowFilter.__struct_encode_fields__,
     schemas={"state": one_of(WorkflowStateName)},
     codes=("not-found",),
     scope="checked",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Unpack
 
-from raftsched.client.generated.dead_letters import DeadLetter
+from raftsched.client.generated.dead_letters import DeadFilter, DeadLetter
 from raftsched.client.pages import each_of
-from raftsched.client.spec import DeadFilter
 from raftsched.client.transport import Transport
 
 

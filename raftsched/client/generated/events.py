@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypedDict
 
 import msgspec
 
@@ -55,3 +55,12 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[str]
     kinds: list[str]  # such as "jobs", "runs", "cluster"
     leader: str | None = None
+
+
+class EventFilter(TypedDict, total=False):
+    """Parameters of a stream of events. All that is given has to hold."""
+
+    type: str  # such as "instance.failed" or "job", several with commas
+    namespace: str
+    job: str  # an id, "namespace/name", or with `namespace` a name
+    state: str  # one, or several with commas

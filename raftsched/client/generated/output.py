@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypedDict
 
 import msgspec
+
+from raftsched.client.moments import Moment
 
 StreamName = Literal["stdout", "stderr"]
 
@@ -59,3 +61,17 @@ class Searched(msgspec.Struct, frozen=True, kw_only=True):
     outputs: int
     bytes: int
     silent: list[SilentNode]
+
+
+# Of instances whose output is searched. All that is given has to hold.
+SearchFilter = TypedDict(
+    "SearchFilter",
+    {
+        "job": str,
+        "namespace": str,
+        "from": Moment,
+        "to": Moment,
+        "stream": StreamName,
+    },
+    total=False,
+)

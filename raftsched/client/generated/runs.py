@@ -137,6 +137,23 @@ class Recent(msgspec.Struct, frozen=True, kw_only=True):
     items: list[RecentRuns]
 
 
+# Parameters of a list of instances. All that is given has to hold.
+InstanceFilter = TypedDict(
+    "InstanceFilter",
+    {
+        "job": str,  # an id, "namespace/name", or with `namespace` a name
+        "namespace": str,
+        "state": str,  # one, or several with commas
+        "node": str,
+        "worker": str,
+        "from": Moment,
+        "to": Moment,
+        "dead_letter": bool,
+    },
+    total=False,
+)
+
+
 # `job`: an id, "namespace/name", or with `namespace` a name. `state`: any of these; all of them unless given.
 KillFilter = TypedDict(
     "KillFilter",

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Unpack
 
-from raftsched.client.generated.runs import Instance
+from raftsched.client.generated.runs import Instance, InstanceFilter
 from raftsched.client.pages import each_of
 from raftsched.client.refs import InstanceRef, JobRef, id_of, job_path
-from raftsched.client.spec import InstanceFilter
 from raftsched.client.transport import Transport
 from raftsched.client.wire import segment
 

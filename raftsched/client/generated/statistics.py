@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TypedDict
 
 import msgspec
 
@@ -115,3 +116,11 @@ class Now(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: int
     dead_letters_exact: bool
     dead: list[DeadNow]
+
+
+class StatsFilter(TypedDict, total=False):
+    """Instances that are counted. All that is given has to hold."""
+
+    state: str  # of instances; one, or several with commas
+    owner: str
+    namespace: str

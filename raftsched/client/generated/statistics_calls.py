@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from raftsched.client.generated.statistics import Minutes, Now, Stats
+from raftsched.client.generated.statistics import Minutes, Now, Stats, StatsFilter
 from raftsched.client.moments import Moment
 from raftsched.client.refs import JobRef, job_path
-from raftsched.client.spec import StatsFilter
 from raftsched.client.transport import Transport
 
 

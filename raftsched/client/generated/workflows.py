@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypedDict
 
 import msgspec
 
 from raftsched.client.ends import EndOfWorkflow
+from raftsched.client.moments import Moment
 
 WorkflowStateName = Literal["running", "succeeded", "failed", "killed"]
 
@@ -63,3 +64,17 @@ class WorkflowKilled(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     killed: int
+
+
+# Parameters of a list of workflows. All that is given has to hold.
+WorkflowFilter = TypedDict(
+    "WorkflowFilter",
+    {
+        "job": str,  # of the first run
+        "namespace": str,
+        "state": WorkflowStateName,
+        "from": Moment,
+        "to": Moment,
+    },
+    total=False,
+)

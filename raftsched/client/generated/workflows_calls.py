@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Unpack
 
-from raftsched.client.generated.workflows import Workflow, WorkflowKilled
+from raftsched.client.generated.workflows import Workflow, WorkflowFilter, WorkflowKilled
 from raftsched.client.pages import each_of
 from raftsched.client.refs import WorkflowRef, id_of
-from raftsched.client.spec import WorkflowFilter
 from raftsched.client.transport import Transport
 from raftsched.client.wire import segment
 

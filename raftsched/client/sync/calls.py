@@ -8,10 +8,10 @@ from typing import Unpack
 from raftsched.client.generated.content import Trigger
 from raftsched.client.generated.events import Changes
 from raftsched.client.generated.schedules import Preview
-from raftsched.client.generated.statistics import Minutes, Now, Stats
+from raftsched.client.generated.statistics import Minutes, Now, Stats, StatsFilter
 from raftsched.client.models import Event
 from raftsched.client.moments import Moment
-from raftsched.client.spec import EventFilter, StatsFilter
+from raftsched.client.spec import EventFilter
 from raftsched.client.sync.bridge import Bridge
 from raftsched.client.sync.cluster import Cluster, ClusterNodes, Workers
 from raftsched.client.sync.instances import DeadLetters, Instances

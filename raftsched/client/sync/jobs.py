@@ -13,14 +13,13 @@ from raftsched.client.generated.forecast import Forecast
 from raftsched.client.generated.graph import Graph
 from raftsched.client.generated.job_actions import Backfilled, Run
 from raftsched.client.generated.jobs import Checked, Deleted, JobFilter, Revision
-from raftsched.client.generated.runs import Instance
+from raftsched.client.generated.runs import Instance, InstanceFilter
 from raftsched.client.generated.schedules import Crontab, Preview
 from raftsched.client.generated.statistics import Stats
 from raftsched.client.models import Created
 from raftsched.client.models_generated import Job
 from raftsched.client.moments import Duration, Moment
 from raftsched.client.refs import JobRef, JobVersion
-from raftsched.client.spec import InstanceFilter
 from raftsched.client.spec_generated import JobSpec
 from raftsched.client.sync.bridge import Bridge
 from raftsched.client.sync.underway import Underway

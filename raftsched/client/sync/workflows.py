@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Unpack
 
-from raftsched.client.generated.workflows import Workflow, WorkflowRun
+from raftsched.client.generated.workflows import Workflow, WorkflowFilter, WorkflowRun
 from raftsched.client.refs import WorkflowRef
-from raftsched.client.spec import WorkflowFilter
 from raftsched.client.sync.bridge import Bridge
 
 
