@@ -1,4 +1,4 @@
-"""The flags of `raftsched node` and `raftsched worker`: one row each.
+"""Lists the flags of `raftsched node` and `raftsched worker`, in one row each.
 
 The options of both commands, the RAFTSCHED_ variables, the names in the TOML file, the bounds, the reference of the
 documents and the names that SIGHUP takes are made of these rows. Which text becomes which value is said in

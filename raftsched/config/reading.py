@@ -11,7 +11,7 @@ from raftsched.config.flags import FLAGS, Flag
 
 
 class Kind(NamedTuple):
-    """How the value of a flag is read. `unsaid`: the text that stands for none; None: its value is None then."""
+    """Says how the value of a flag is read. `unsaid`: the text that stands for none; None: its value is None then."""
 
     read: Callable[[Flag, Any], Any]
     unsaid: str | None = None

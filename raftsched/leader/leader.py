@@ -196,7 +196,7 @@ class Leader:
 
     def on_finished(self, peer: str, payload: bytes) -> None:
         """Frees the slots of runs that a worker has ended, before its reports are in the log:
-        core.subjects.leasing.Over."""
+        core.subjects.leasing.AttemptsFinished."""
         state = self._state
         if state is None or not state.is_current():
             return

@@ -142,10 +142,10 @@ class Gateway:
         queues: Sequence[str] | None = None,
         namespaces: Sequence[str] | None = None,
         signed: Signed = _as_they_are,
-        whose: str = "",
+        owner: str = "",
     ) -> worker_sessions.WorkerSessionOut:
         """Opens a session for the runs of these queues and namespaces. `signed`: adds to commands who asks for them.
-        `whose`: the token's owner, who alone speaks for it. Raises NameTaken, NoLeader, UnknownOutcome, and
+        `owner`: the token's owner, who alone speaks for it. Raises NameTaken, NoLeader, UnknownOutcome, and
         RaftschedError: too-many, invalid-parameter, stopping."""
         self._check_running()
         key = worker_key(worker.name)
@@ -159,7 +159,7 @@ class Gateway:
             command = OpenWorker(
                 key,
                 newest,
-                nonce_of(secret, whose),
+                nonce_of(secret, owner),
                 worker.slots,
                 worker.incarnation,
                 tuple(sorted(worker.labels.items())),
@@ -205,12 +205,12 @@ class Gateway:
         )
 
     async def close(
-        self, text: str, request: CloseIn, check: Callable[[Session], None] = lambda row: None, *, whose: str = ""
+        self, text: str, request: CloseIn, check: Callable[[Session], None] = lambda row: None, *, owner: str = ""
     ) -> None:
-        """Ends a session; one that is over already is. `check`, `whose`: see `poll`."""
+        """Ends a session; one that is over already is. `check`, `owner`: see `poll`."""
         self._check_running()
         try:
-            held = await self._find(text, whose)
+            held = await self._find(text, owner)
         except RaftschedError as error:
             if error.code != "session-over":
                 raise
@@ -226,53 +226,53 @@ class Gateway:
         check: Callable[[Session], None] = lambda row: None,
         *,
         signed: Signed = _as_they_are,
-        whose: str = "",
+        owner: str = "",
     ) -> None:
-        """Gives a session that is this owner's of a token (`bound`) to another (`whose`); one that is theirs already
+        """Gives a session that is this owner's of a token (`bound`) to another (`owner`); one that is theirs already
         stays so. `check`: see `poll`. Raises what `poll` does."""
         self._check_running()
         try:
-            held = await self._find(text, whose)
+            held = await self._find(text, owner)
         except RaftschedError as error:
             if error.code != "session-over":
                 raise
             held = await self._find(text, bound)
         check(held.row)
         secret = text.partition("-")[2]
-        if speaks_for(held.row, secret, whose):
+        if speaks_for(held.row, secret, owner):
             return
-        command = BindSession(held.row.id, nonce_of(secret, bound), nonce_of(secret, whose), incarnation)
+        command = BindSession(held.row.id, nonce_of(secret, bound), nonce_of(secret, owner), incarnation)
         if isinstance((await self._raft.propose(signed([encode(command)]), PROPOSE_S))[0], Rejected):
             raise RaftschedError("session-over", "The session ended meanwhile, or is another token's.")
 
-    async def admit(self, text: str, check: Callable[[Session], None] = lambda row: None, *, whose: str = "") -> None:
+    async def admit(self, text: str, check: Callable[[Session], None] = lambda row: None, *, owner: str = "") -> None:
         """Raises what `poll` raises where the session is not open, or the caller may not speak for it: before what it
         says is read."""
         self._check_running()
-        check((await self._find(text, whose)).row)
+        check((await self._find(text, owner)).row)
 
-    async def _find(self, text: str, whose: str) -> Held:
+    async def _find(self, text: str, owner: str) -> Held:
         """Returns the session. Raises RaftschedError session-over, and NoLeader: this node may not have heard of it."""
         number, secret = parse(text) or (0, "")
         held = self._held.get(number)
-        if held is not None and not held.over and speaks_for(held.row, secret, whose):
+        if held is not None and not held.over and speaks_for(held.row, secret, owner):
             self._held.move_to_end(held.row.id)
             return held
         with self._read() as view:
-            found = self._hold(view, text, whose)
+            found = self._hold(view, text, owner)
             unheard = found is None and _is_later(view, number)
         if unheard:
             await self._barriers.wait(PROPOSE_S)
             with self._read() as view:
-                found = self._hold(view, text, whose)
+                found = self._hold(view, text, owner)
         if found is None:
             raise RaftschedError(
                 "session-over", "There is no such session, or not any more: end what runs under it, and open another."
             )
         return found
 
-    def _hold(self, view: ReadView, text: str, whose: str) -> Held | None:
-        row = session_of(view, text, whose)
+    def _hold(self, view: ReadView, text: str, owner: str) -> Held | None:
+        row = session_of(view, text, owner)
         if row is None:
             return None
         held = self._held.get(row.id)
@@ -300,15 +300,15 @@ class Gateway:
         check: Callable[[Session], None] = lambda row: None,
         gone: Callable[[], bool] = lambda: False,
         ended: Callable[[], bool] = lambda: False,
-        whose: str = "",
+        owner: str = "",
     ) -> PollAnswer:
         """Answers a poll that came at this time of the boot clock. `refused`: reports of it that could not be read.
         `check`: raises when the caller may not speak for the session. `gone`: whether nobody waits for the answer any
         more. `ended`: whether the caller sends nothing more, as one does that has gone, or that only waits for the
-        answer. `whose`: the token's owner. Raises NoLeader, UnknownOutcome, Overloaded, and RaftschedError:
+        answer. `owner`: the token's owner. Raises NoLeader, UnknownOutcome, Overloaded, and RaftschedError:
         session-over, rate-limited, too-many, stopping, disk-full."""
         self._check_running()
-        held = await self._find(text, whose)
+        held = await self._find(text, owner)
         check(held.row)
         poll = self._enter(held, Poll(request, gone, ended), len(request.reports))
         lease = self._grants.ask(held.row.id, request.pause_ms, request.trouble, poll.event.set)
@@ -371,9 +371,8 @@ class Gateway:
             if at_once or left_s <= 0:
                 break
             await self._wait(poll, left_s)
-        # An answer at once carries no grant unless the leader's came meanwhile. That does no harm as long as another
-        # poll brings one in time. A poll waits at most a quarter of the TTL (longest_poll_ms), so half of that without
-        # a grant means that all polls are in a hurry; then this one waits for the grant, GRANT_S at most.
+        # An answer at once has no grant unless the leader's came meanwhile; another poll makes up for that. A poll waits
+        # a quarter of the TTL at most (longest_poll_ms): half of that without a grant means that all are in a hurry.
         if not lease.lease_ms and self._clock.boot_ms() - held.granted_at_ms > held.row.ttl_ms // 8:
             await self._wait_for_grant(held, poll, lease)
         if lease.lease_ms:

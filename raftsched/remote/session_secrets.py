@@ -32,11 +32,11 @@ def make_secret(random_bytes: Callable[[int], bytes], level: int) -> str:
     return SESSION_PREFIX + urlsafe_b64encode(random_bytes(SECRET_BYTES)).rstrip(b"=").decode()
 
 
-def nonce_of(secret: str, whose: str) -> bytes:
+def nonce_of(secret: str, owner: str) -> bytes:
     """Returns the nonce of the session that this owner of a token opened and got this secret for."""
     if not secret.startswith(SESSION_PREFIX):
         return bytes.fromhex(secret)
-    return sha256(f"{secret}\0{whose}".encode()).digest()
+    return sha256(f"{secret}\0{owner}".encode()).digest()
 
 
 def parse(text: str) -> tuple[int, str] | None:
@@ -52,12 +52,12 @@ def is_bound(text: str) -> bool:
     return text.partition("-")[2].startswith(SESSION_PREFIX)
 
 
-def speaks_for(session: Session, secret: str, whose: str) -> bool:
+def speaks_for(session: Session, secret: str, owner: str) -> bool:
     """Returns whether this owner of a token may speak for the session with this secret."""
-    return hmac.compare_digest(session.nonce, nonce_of(secret, whose))
+    return hmac.compare_digest(session.nonce, nonce_of(secret, owner))
 
 
-def session_of(view: ReadView, text: str, whose: str) -> Session | None:
+def session_of(view: ReadView, text: str, owner: str) -> Session | None:
     """Returns the open session of a remote worker by its text and the owner of the token that it comes with; None:
     there is none, or not any more, or it is another's."""
     parsed = parse(text)
@@ -66,4 +66,4 @@ def session_of(view: ReadView, text: str, whose: str) -> Session | None:
     row = SESSIONS.get(view, parsed[0])
     if row is None or not row.open or not is_worker(row.node):
         return None
-    return row if speaks_for(row, parsed[1], whose) else None
+    return row if speaks_for(row, parsed[1], owner) else None

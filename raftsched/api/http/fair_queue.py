@@ -14,7 +14,7 @@ from collections.abc import Callable
 AT_ONCE = 4  # requests of one connection that are refused or answered at once without waiting
 
 
-class Turnstile:
+class FairQueue:
     """The queue of one server."""
 
     def __init__(self) -> None:

@@ -75,7 +75,7 @@ class Fallback(web.RequestHandler):
     ) -> tuple[web.StreamResponse, bool]:
         behind, self._behind = self._behind, bool(self._messages)
         if behind:
-            await self._connection.turnstile.turn()
+            await self._connection.fair_queue.turn()
         if is_unroutable(request):
             request_handler = self._unroutable
         return await super()._handle_request(request, start_time, request_handler)

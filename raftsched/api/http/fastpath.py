@@ -33,7 +33,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.acceptor import BUSY
 from raftsched.api.http.connections import Connections, Place, Why
 from raftsched.api.http.failures import failed
-from raftsched.api.http.fair_queue import AT_ONCE, Turnstile
+from raftsched.api.http.fair_queue import AT_ONCE, FairQueue
 from raftsched.api.http.fallback_protocol import FallbackProtocol
 from raftsched.api.http.fast_answers import create, head, made, problem, read
 from raftsched.api.http.fast_heads import START, Heads
@@ -87,7 +87,7 @@ class ConnectionFactory:
         self.unknown_tokens = unknown_tokens
         self.fallback = fallback
         self.places = places
-        self.turnstile = Turnstile()
+        self.fair_queue = FairQueue()
         self.connections: set[Connection] = set()
         self.stopping = False
         self._drained: asyncio.Event | None = None
@@ -283,8 +283,8 @@ class Connection(asyncio.Protocol):
         return self._ended
 
     @property
-    def turnstile(self) -> Turnstile:
-        return self._factory.turnstile
+    def fair_queue(self) -> FairQueue:
+        return self._factory.fair_queue
 
     def drain(self, most: int = DRAINED_MAX, within_s: float = DRAIN_S) -> None:
         """Ends the connection after its last answer; what still comes of the request is thrown away, within bounds. To
@@ -319,7 +319,7 @@ class Connection(asyncio.Protocol):
             if self.busy or self._writing_paused or self._fallback is not None or not self._take_request():
                 self._answering_held = False
                 return
-        self._factory.turnstile.enter(self._resume)
+        self._factory.fair_queue.enter(self._resume)
 
     def _resume(self) -> None:
         self._answering_held = False

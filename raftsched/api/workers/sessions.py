@@ -43,7 +43,7 @@ async def open_session(ctx: ApiContext, call: Call[worker_sessions.WorkerSession
             queues=_within("queues", worker.queues, queues),
             namespaces=_within("namespaces", worker.namespaces, namespaces),
             signed=_signed,
-            whose=caller().whose,
+            owner=caller().whose,
         )
     except NameTaken as taken:
         raise Problem(taken.code, taken.detail, headers={"Retry-After": str(taken.after_s)}) from None
@@ -56,7 +56,7 @@ async def poll(ctx: ApiContext, call: Call[worker_sessions.PollIn]) -> web.Respo
     request = call.request
     session = session_of(call)
     try:
-        await ctx.workers.admit(session, check_session, whose=who.whose)  # what nobody may say is not read
+        await ctx.workers.admit(session, check_session, owner=who.whose)  # what nobody may say is not read
         said, refused = await read_poll(call)
         answer = await ctx.workers.poll(
             session,
@@ -64,7 +64,7 @@ async def poll(ctx: ApiContext, call: Call[worker_sessions.PollIn]) -> web.Respo
             ctx.clock.boot_ms(),
             refused=refused,
             check=check_session,
-            whose=who.whose,
+            owner=who.whose,
             gone=lambda: request.transport is None or request.transport.is_closing(),
             ended=lambda: sends_no_more(request),
         )
@@ -82,7 +82,7 @@ async def poll(ctx: ApiContext, call: Call[worker_sessions.PollIn]) -> web.Respo
 
 @serves(worker_sessions.CLOSE)
 async def close(ctx: ApiContext, call: Call[worker_sessions.CloseIn]) -> web.Response:
-    await ctx.workers.close(session_of(call), call.body, check_session, whose=caller().whose)
+    await ctx.workers.close(session_of(call), call.body, check_session, owner=caller().whose)
     return web.Response(status=204)
 
 
@@ -94,7 +94,7 @@ async def bind(ctx: ApiContext, call: Call[worker_sessions.BindIn]) -> web.Respo
         _incarnation_of(call.body.incarnation),
         check_session,
         signed=_signed,
-        whose=caller().whose,
+        owner=caller().whose,
     )
     return web.Response(status=204)
 

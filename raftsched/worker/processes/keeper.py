@@ -69,7 +69,20 @@ class KeeperContext:
 
 
 class Tree:
-    """A main process in a session of its own, everything below it, and what ends it."""
+    """A main process in a session of its own, everything below it, and what ends it.
+
+    The first of these that holds decides what its end means (`keep_attempt`):
+
+        lost                             LOST: the lease, the supervisor or the node is gone, whatever else is set
+        asked                            the outcome that was asked for; `cut` as well where its grace was too short
+        exit code 0, not cut             SUCCEEDED, also while the node stops
+        stopping, and cut or _term_sent  KILLED and handed back: the node's end, not the run's (`for_node`)
+        _term_came_at, a moment ago      the same: SIGTERM came to all of the node's processes
+        else                             FAILED
+
+    `stopping` may be followed by `asked`, and not the other way round. Either sets `_kill_at`, which only comes nearer;
+    without it nothing is `cut`. `_caught_at` is set while `stopping` and until SIGTERM was sent. `_main_over` comes
+    only after that: what a main process that was not told to end leaves behind is killed at once."""
 
     def __init__(
         self, context: KeeperContext, control: socket.socket, session: int, output_max: int = OUTPUT_MAX
@@ -289,7 +302,8 @@ class Tree:
         self.drain()
 
     def drain(self) -> None:
-        """Reads what is in the pipes. A stranger who was handed a write end does not keep it waiting."""
+        """Reads what is in the pipes. A process outside the tree that inherited a write end cannot delay this: what is
+        not there yet is not waited for."""
         for fd in list(self._streams):
             while fd in self._streams and self._read(fd):
                 pass

@@ -229,18 +229,18 @@ def test_from_its_level_on_a_session_is_its_openers_whichever_node_is_asked() ->
         early = await world.open("early")
         world.accepted(RaiseLevel(SESSIONS_ARE_BOUND))
         asked = WorkerSessionIn(name="w1", handlers=["exec"], incarnation="i", opening=1)
-        out = await world.gateway.open(asked, whose="7")
+        out = await world.gateway.open(asked, owner="7")
         other = World(world.tables).gateway
         for gateway in (world.gateway, other):
-            for whose in ("", "8", "7 ", "77"):
-                assert await code_of(gateway.poll(out.session, PollIn(), 0, whose=whose)) == "session-over"
-            await gateway.close(out.session, CloseIn(), whose="8")
-            await gateway.poll(out.session, PollIn(), 0, whose="7")
-            await gateway.poll(early.session, PollIn(), 0, whose="7")
+            for owner in ("", "8", "7 ", "77"):
+                assert await code_of(gateway.poll(out.session, PollIn(), 0, owner=owner)) == "session-over"
+            await gateway.close(out.session, CloseIn(), owner="8")
+            await gateway.poll(out.session, PollIn(), 0, owner="7")
+            await gateway.poll(early.session, PollIn(), 0, owner="7")
         row = SESSIONS.get(world.tables, number_of(out))
         assert row is not None
         for text in (row.nonce.hex(), row.nonce.hex()[:32]):
-            assert await code_of(other.poll(f"{row.id}-{text}", PollIn(), 0, whose="7")) == "session-over"
+            assert await code_of(other.poll(f"{row.id}-{text}", PollIn(), 0, owner="7")) == "session-over"
         other.stop()
 
     run(body)

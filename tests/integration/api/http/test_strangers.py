@@ -316,14 +316,14 @@ def test_a_repeated_header_is_judged_alike(tmp_path: Path, name: bytes) -> None:
 def test_requests_in_a_row_wait_for_their_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that comes alone is answered before the many that came earlier, on one connection."""
     turns = 0
-    enter = fair_queue.Turnstile.enter
+    enter = fair_queue.FairQueue.enter
 
-    def counted(self: fair_queue.Turnstile, go: Callable[[], None]) -> None:
+    def counted(self: fair_queue.FairQueue, go: Callable[[], None]) -> None:
         nonlocal turns
         turns += 1
         enter(self, go)
 
-    monkeypatch.setattr(fair_queue.Turnstile, "enter", counted)
+    monkeypatch.setattr(fair_queue.FairQueue, "enter", counted)
 
     async def test(visitor: Visitor) -> None:
         await guarded(visitor.call)
