@@ -1,5 +1,4 @@
-"""A node's side of remote workers: opens their sessions, hands out what these were given, takes their reports, passes
-on what they ask of the leader.
+"""A node's side of remote workers: opens their sessions, hands out their runs, takes reports, asks the leader for them.
 
 Any node does that for any worker, and holds nothing that another one would miss. Which runs a session was given is read
 from the tables each time (those with tokens above the highest that the worker took), and so is whether it is open;
