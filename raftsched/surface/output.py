@@ -30,7 +30,7 @@ COPY_MAX = OUTPUT_PIECE_MAX + 1024  # bytes of a piece, and of what is said of i
 
 @typed_dict("SearchFilter", null=False)
 class SearchFilter(msgspec.Struct):
-    """Of instances whose output is searched. All that is given has to hold."""
+    """Parameters of a search in the output of instances. All that is given has to hold."""
 
     job: str
     namespace: str

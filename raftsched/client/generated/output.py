@@ -63,7 +63,7 @@ class Searched(msgspec.Struct, frozen=True, kw_only=True):
     silent: list[SilentNode]
 
 
-# Of instances whose output is searched. All that is given has to hold.
+# Parameters of a search in the output of instances. All that is given has to hold.
 SearchFilter = TypedDict(
     "SearchFilter",
     {

@@ -43,8 +43,10 @@ def given() -> set[str]:
     return {
         key.value
         for path in MODULES
-        for node in nodes(path)
-        if isinstance(node, ast.keyword) and node.arg == "extra" and isinstance(node.value, ast.Dict)
+        for call in nodes(path)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) != "Meta"  # which is given types
+        for node in call.keywords
+        if node.arg == "extra" and isinstance(node.value, ast.Dict)
         for key in node.value.keys
         if isinstance(key, ast.Constant) and isinstance(key.value, str)
     }
