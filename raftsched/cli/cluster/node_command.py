@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
-from raftsched.cli.cluster.running import options_of
-from raftsched.cli.failures import Failure
+from raftsched.cli.cluster.running import options_of, run_configured
 from raftsched.cli.remote import options
 from raftsched.config.flags import NODE
-from raftsched.errors import Exit, StartupError
 
 
 @click.command()
@@ -65,26 +60,14 @@ def node(config: str | None, **flags: Any) -> None:
     Each setting may also come from RAFTSCHED_ID, RAFTSCHED_DATA, RAFTSCHED_PEERS, RAFTSCHED_LABELS (k=v,k=v), ... or
     from the file given with --config; flags win over variables, variables over the file.
     """
-    from raftsched.config.node import SETTINGS, build
-    from raftsched.config.values import ConfigError
-    from raftsched.config.work import merged
-    from raftsched.embedded.reload import Source, wait_until_ready
+    from raftsched.embedded.reload import wait_until_ready
 
     wait_until_ready()
-    environ = dict(os.environ)
+    from raftsched.config.node import build
 
-    def read() -> dict[str, Any]:
-        return merged(SETTINGS, flags, environ, Path(config) if config else None)
+    def start(loaded: Any, source: Any) -> int:
+        from raftsched.embedded.process import run
 
-    try:
-        source = Source(read, build, read(), config)
-        loaded = build(source.settings)
-    except ConfigError as e:
-        raise Failure(str(e), e.exit) from None
-    from raftsched.embedded.process import run
+        return run(loaded, source)
 
-    try:
-        code = run(loaded, source)
-    except StartupError as e:
-        raise Failure(e.detail, Exit.ERROR) from None
-    sys.exit(code)
+    run_configured(NODE, flags, config, build, start)

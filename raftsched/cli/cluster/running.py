@@ -1,13 +1,18 @@
-"""The options of `raftsched node` and `raftsched worker`, made of their flags."""
+"""The commands `raftsched node` and `raftsched worker`: their options, made of their flags, and how they run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
-from raftsched.config.flags import METAVARS, Flag, flags_of, help_of
+from raftsched.cli.failures import Failure
+from raftsched.config.flags import METAVARS, Flag, flags_of, help_of, names_of
+from raftsched.errors import Exit, StartupError
 
 CONFIG = click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
 
@@ -29,3 +34,33 @@ def _option(flag: Flag, command: str) -> Callable[[Any], Any]:
         return click.option(said, flag.name, is_flag=True, help=help_of(flag, command))
     metavar = flag.metavar or METAVARS[flag.kind]
     return click.option(said, flag.name, metavar=metavar, multiple=flag.repeated, help=help_of(flag, command))
+
+
+def run_configured(
+    command: str,
+    flags: Mapping[str, Any],
+    config: str | None,
+    build: Callable[[Mapping[str, Any]], Any],
+    start: Callable[[Any, Any], int],
+) -> None:
+    """Runs what flags, variables and the file `config` say, and exits with its code. `build`: makes a configuration of
+    settings. `start`: gets it and its Source, and returns when it has ended."""
+    from raftsched.config.values import ConfigError
+    from raftsched.config.work import merged
+    from raftsched.embedded.reload import Source
+
+    environ = dict(os.environ)
+
+    def read() -> dict[str, Any]:
+        return merged(names_of(command), flags, environ, Path(config) if config else None)
+
+    try:
+        source = Source(read, build, read(), config)
+        loaded = build(source.settings)
+    except ConfigError as e:
+        raise Failure(str(e), e.exit) from None
+    try:
+        code = start(loaded, source)
+    except StartupError as e:
+        raise Failure(e.detail, Exit.ERROR) from None
+    sys.exit(code)

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.cluster.running import options_of
-from raftsched.cli.failures import Failure
+from raftsched.cli.cluster.running import options_of, run_configured
 from raftsched.cli.remote import client, options
 from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT
 from raftsched.client.trust import SYSTEM, from_environment
 from raftsched.config.flags import WORKER
-from raftsched.errors import Exit, StartupError
 
 if TYPE_CHECKING:
     from raftsched.config.worker import WorkerConfig
-
 
 _LABELS = click.option("--labels", "more_labels", metavar="KEY=VALUE,...", help="Several labels at once.")
 
@@ -63,16 +58,15 @@ def worker(ctx: click.Context, /, config: str | None, more_labels: str | None, *
     --config; flags win over variables, variables over the file. The cluster and the token may also be a context's
     ('raftsched contexts'), as for all commands.
     """
-    from raftsched.client.token_file import TokenFile
-    from raftsched.config.values import ConfigError
-    from raftsched.config.work import merged
-    from raftsched.config.worker import SETTINGS, build_worker
-    from raftsched.embedded.reload import Source, wait_until_ready
+    from raftsched.embedded.reload import wait_until_ready
 
     wait_until_ready()
+    from raftsched.client.token_file import TokenFile
+    from raftsched.config.worker import build_worker
+
+    environ = dict(os.environ)
     flags["server"] = flags["server"] or ctx.find_root().obj
     flags["labels"] = (*flags["labels"], *(more_labels.split(",") if more_labels else ()))
-    environ = dict(os.environ)
 
     def build(settings: Mapping[str, Any]) -> WorkerConfig:
         rest = dict(settings)
@@ -87,21 +81,12 @@ def worker(ctx: click.Context, /, config: str | None, more_labels: str | None, *
             trust=found.trust,
         )
 
-    def read() -> dict[str, Any]:
-        return merged(SETTINGS, flags, environ, Path(config) if config else None)
+    def start(loaded: Any, source: Any) -> int:
+        from raftsched.embedded.worker_process import run
 
-    try:
-        source = Source(read, build, read(), config)
-        loaded = build(source.settings)
-    except ConfigError as e:
-        raise Failure(str(e), e.exit) from None
-    from raftsched.embedded.worker_process import run
+        return run(loaded, source)
 
-    try:
-        code = run(loaded, source)
-    except StartupError as e:
-        raise Failure(e.detail, Exit.ERROR) from None
-    sys.exit(code)
+    run_configured(WORKER, flags, config, build, start)
 
 
 def _cluster(ctx: click.Context, server: Any) -> Any:
