@@ -370,7 +370,7 @@ class Gateway:
             if at_once or left_s <= 0:
                 break
             await self._wait(poll, left_s)
-        # An answer at once has no grant unless the leader's came meanwhile; another poll makes up for that. A poll waits
+        # An answer at once has no grant unless the leader's came meanwhile; another poll makes up for it. A poll waits
         # a quarter of the TTL at most (longest_poll_ms): half of that without a grant means that all are in a hurry.
         if not lease.lease_ms and self._clock.boot_ms() - held.granted_at_ms > held.row.ttl_ms // 8:
             await self._wait_for_grant(held, poll, lease)
