@@ -12,16 +12,26 @@ from raftsched.api.jobs import (
     checking,
     compare,
     crontabs,
+    explain_job,
     forecast,
     graph,
     revisions,
     schedules,
 )
 from raftsched.api.jobs import endpoints as jobs
-from raftsched.api.jobs import explain as explain_job
 from raftsched.api.jobs import listing as jobs_list
 from raftsched.api.openapi import documents
-from raftsched.api.resources import calendars, kept, namespaces, nodes, queues, run_keys, secrets, settings, webhooks
+from raftsched.api.resources import (
+    calendars,
+    kept,
+    namespaces,
+    nodes,
+    queues,
+    run_keys,
+    secrets,
+    settings,
+    webhook_endpoints,
+)
 from raftsched.api.runs import (
     changes,
     dead_letters,
@@ -39,7 +49,7 @@ from raftsched.api.runs import (
     workflows,
 )
 from raftsched.api.serving import SERVED, Route
-from raftsched.api.workers import output as worker_output
+from raftsched.api.workers import run_output as worker_output
 from raftsched.api.workers import sessions, workers
 from raftsched.surface.order import ORDER
 
@@ -78,7 +88,7 @@ SERVING = (  # the modules with handlers: their import is what fills SERVED
     run_keys,
     secrets,
     settings,
-    webhooks,
+    webhook_endpoints,
     changes,
     dead_letters,
     events,

@@ -27,7 +27,7 @@ from raftsched.client.token_file import token_file as found_in
 from raftsched.client.transport import TIMEOUT_S, Connector, Transport
 from raftsched.client.trust import Trust, from_environment
 from raftsched.client.watching import watch
-from raftsched.client.workflows import Workflows
+from raftsched.client.workflow_runs import Workflows
 
 
 class AsyncClient(schedules_calls.AsyncClientCalls, statistics_calls.AsyncClientCalls):

@@ -16,7 +16,7 @@ from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
 from raftsched.output.format.spool import HEAD, NOTE, STDERR, live_name
 from raftsched.output.keeping.store import OutputStore
-from raftsched.output.reading.reading import Span, Text
+from raftsched.output.reading.text import Span, Text
 from raftsched.remote import frames
 from raftsched.remote.frames import Piece
 from raftsched.remote.server_port import NoAnswer, Refused, Server, SessionOver, WrongOffset

@@ -92,10 +92,10 @@ class Operation:
     `scope` is about tokens that are for some namespaces only. Where the address or a parameter `namespace` names one,
     that is checked, and no more has to be said; "checked": the handler touches only what `callers.permits`; "shared":
     it belongs to no namespace. Otherwise they are refused. `of_caller`: it is about the caller and nothing else, so
-    that workers may ask it, too. `work`: it hands in work, or is noted as often (core.apply.cluster.audit). `paced`:
-    its handler bounds how often it may be called; it counts nothing for its caller. `repeatable`: of a POST that
-    changes something: it may be sent again as it is, and takes no Idempotency-Key. `peers`: other nodes of the cluster
-    alone may call it, and where it has no key, who has the role."""
+    that workers may ask it, too. `work`: it hands in work, or is noted as often (core.apply.cluster.audit_rows).
+    `paced`: its handler bounds how often it may be called; it counts nothing for its caller. `repeatable`: of a POST
+    that changes something: it may be sent again as it is, and takes no Idempotency-Key. `peers`: other nodes of the
+    cluster alone may call it, and where it has no key, who has the role."""
 
     id: str
     method: Method

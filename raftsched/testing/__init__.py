@@ -21,13 +21,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from raftsched.testing.nodes import Cluster, cluster
     from raftsched.testing.running import RunningCluster, running_cluster
+    from raftsched.testing.temporary_nodes import Cluster, cluster
 
 _PUBLIC = {
-    "Cluster": "raftsched.testing.nodes",
+    "Cluster": "raftsched.testing.temporary_nodes",
     "RunningCluster": "raftsched.testing.running",
-    "cluster": "raftsched.testing.nodes",
+    "cluster": "raftsched.testing.temporary_nodes",
     "running_cluster": "raftsched.testing.running",
 }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from raftsched.client.sync.client import Client
 from raftsched.client.sync.loop import LoopThread
-from raftsched.testing.nodes import Cluster
+from raftsched.testing.temporary_nodes import Cluster
 
 if TYPE_CHECKING:
     from raftsched.embedded.node import Node

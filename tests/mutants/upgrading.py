@@ -39,7 +39,7 @@ UPGRADING = (
     Mutant(
         "audit_of_a_later_level",
         "notes are as all members write them",
-        "core/apply/cluster/audit.py",
+        "core/apply/cluster/audit_rows.py",
         "        by_subject = self._meta.level >= AUDIT_BY_SUBJECT\n",
         "        by_subject = True\n",
         ("unit/core/test_access.py",),

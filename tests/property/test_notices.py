@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, note, settings
 
 from raftsched.core.actions import Action
-from raftsched.core.apply.events import Events
+from raftsched.core.apply.change_events import Events
 from raftsched.core.commands import Command
 from raftsched.core.ids import instance_key
 from raftsched.core.model import FINAL

@@ -19,7 +19,7 @@ from raftsched.api.http.server import ApiServer
 from raftsched.api.ports import ClusterPort, ClusterStatus, CopyPort, LogPort, MembersPort, Peer, Security
 from raftsched.api.routes import ROUTES
 from raftsched.config.bounds import Bounds
-from raftsched.core.apply.cluster.audit import RING_OF
+from raftsched.core.apply.cluster.audit_rows import RING_OF
 from raftsched.core.commands import (
     Answer,
     Attributed,

@@ -17,7 +17,7 @@ from raftsched.client.sync.loop import LoopThread
 from raftsched.embedded.logs import TextFormatter
 from raftsched.embedded.node import Node
 from raftsched.security.keyring import KEY_FILE
-from raftsched.testing.nodes import Cluster as Nodes
+from raftsched.testing.temporary_nodes import Cluster as Nodes
 from tests.support.api_nodes import ApiCluster, ApiNode
 from tests.support.started import started
 

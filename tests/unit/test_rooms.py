@@ -100,7 +100,7 @@ NODE_STARTERS = {
     "cli/main.py",
     "embedded/node.py",
     "embedded/process.py",
-    "testing/nodes.py",
+    "testing/temporary_nodes.py",
 }
 
 # What works without a node reads the store itself, and says so by importing it late.

@@ -132,7 +132,8 @@ class RequestState:
 
 
 class RequestContext(NamedTuple):
-    """A request: its caller, and what the audit notes of it. `work`: it hands in work, see core.apply.cluster.audit."""
+    """A request: its caller, and what the audit notes of it. `work`: it hands in work, see
+    core.apply.cluster.audit_rows."""
 
     caller: Caller = ANYBODY
     operation: str = ""

@@ -38,7 +38,7 @@ from raftsched.api.runs.output_source import (
 from raftsched.api.serving import serves
 from raftsched.core.model import FINAL, Attempt, Instance
 from raftsched.errors import RaftschedError
-from raftsched.output.reading.reading import PIECE, Text
+from raftsched.output.reading.text import PIECE, Text
 from raftsched.surface import output as surface
 
 STORE = "object store"  # as who served it; no node is called so

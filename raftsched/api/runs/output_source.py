@@ -25,7 +25,7 @@ from raftsched.core.rules.kept_output import kept_of
 from raftsched.errors import RaftschedError
 from raftsched.output.following.places import in_order
 from raftsched.output.keeping.store import GONE, NOWHERE, REMOVED
-from raftsched.output.reading.reading import Span, Text
+from raftsched.output.reading.text import Span, Text
 from raftsched.surface.output import GET, PLACE
 
 CLIENT: web.AppKey[aiohttp.ClientSession] = web.AppKey("output_client", aiohttp.ClientSession)

@@ -40,7 +40,7 @@ from raftsched.core.model import FINAL, Attempt, Instance, Outcome
 from raftsched.core.rules.executors import is_worker
 from raftsched.errors import KINDS, RaftschedError
 from raftsched.output.format.spool import STDERR, complete
-from raftsched.output.reading.reading import Span, Text
+from raftsched.output.reading.text import Span, Text
 from raftsched.surface.output import End, More, Piece, StreamName
 
 PIECE_MAX = 64 * 1024  # bytes of output in one event

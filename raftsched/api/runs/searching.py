@@ -40,8 +40,8 @@ from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import RaftschedError
 from raftsched.output.keeping.store import NOWHERE
-from raftsched.output.reading.reading import Text
 from raftsched.output.reading.searching import Needle, found_in
+from raftsched.output.reading.text import Text
 from raftsched.surface import output as surface
 from raftsched.surface.output import FoundLineOut, OutputFoundOut, OutputSearchOut, SilentNodeOut
 

@@ -18,7 +18,7 @@ from raftsched.client.sync.instances import DeadLetters, Instances
 from raftsched.client.sync.jobs import Jobs
 from raftsched.client.sync.operations import Operations
 from raftsched.client.sync.resources import Calendars, Namespaces, Queues, Webhooks
-from raftsched.client.sync.workflows import Workflows
+from raftsched.client.sync.workflow_runs import Workflows
 
 
 class Calls:

@@ -9,8 +9,8 @@ import msgspec
 
 from raftsched.core import rows
 from raftsched.core.actions import Action
-from raftsched.core.apply.cluster.audit import Audit
-from raftsched.core.apply.events import Events
+from raftsched.core.apply.change_events import Events
+from raftsched.core.apply.cluster.audit_rows import Audit
 from raftsched.core.apply.indexes import (
     NEW,
     NO_ROWS,

@@ -23,7 +23,7 @@ from raftsched.output.following.places import Place, place_of
 from raftsched.output.format.records import checked_text
 from raftsched.output.keeping.lost_segments import size_at
 from raftsched.output.reading.open_outputs import OpenTexts, stream_number
-from raftsched.output.reading.reading import Text
+from raftsched.output.reading.text import Text
 
 SEGMENT_MAX = 2**40  # bytes: no segment goes on behind it
 

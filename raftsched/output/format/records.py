@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
-from raftsched.output.reading.reading import Text
+from raftsched.output.reading.text import Text
 
 MAGIC = b"RSo1"
 # magic, body size, token, ended_at_ms, bytes left out, sha256 of the body; then crc32 of these

@@ -38,7 +38,7 @@ from raftsched.output.keeping.lost_segments import has_name
 from raftsched.output.keeping.owner_record import OutputOwner, body_of
 from raftsched.output.keeping.segment_table import SegmentTable, Synced
 from raftsched.output.reading.open_outputs import OpenTexts, stream_number
-from raftsched.output.reading.reading import Text
+from raftsched.output.reading.text import Text
 
 log = logging.getLogger(__name__)
 _RECENT_MAX = 1_000

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 
 from raftsched.errors import RaftschedError
 from raftsched.output.format import spool
-from raftsched.output.reading.reading import Text
+from raftsched.output.reading.text import Text
 
 _READ_MAX = 8  # outputs that stay open after they were read: the next reader need not check all of them again
 _ONE_BY_ONE = 1024 * 1024  # bytes; larger ones are checked one at a time, so that they take one processor at most

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from raftsched.output.reading.reading import PIECE, Text
+from raftsched.output.reading.text import PIECE, Text
 
 LINE_MAX = 64 * 1024  # bytes; a longer line is looked at in parts of this size
 SHOWN_MAX = 400  # characters of a line, around what was found

@@ -28,7 +28,7 @@ from raftsched.output.following.objects import place_in, prefix_of
 from raftsched.output.format.records import HEADER_SIZE, body_size, checked
 from raftsched.output.format.spool import HEAD
 from raftsched.output.reading.open_outputs import stream_number
-from raftsched.output.reading.reading import Text
+from raftsched.output.reading.text import Text
 
 READ_S = 60.0  # until all of an output is there
 AT_ONCE = 4  # outputs that are fetched

@@ -14,7 +14,7 @@ import raftsched
 from raftsched.client.transport import encode
 from raftsched.security.local_token import read_local_token
 from raftsched.testing import cluster
-from raftsched.testing.nodes import Cluster
+from raftsched.testing.temporary_nodes import Cluster
 from tests.support.patience import patient
 
 _T = TypeVar("_T")

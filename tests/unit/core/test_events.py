@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from raftsched.core import commands as c
-from raftsched.core.apply import events
+from raftsched.core.apply import change_events
 from raftsched.core.entry import encode_entry
 from raftsched.core.model import JobState, Outcome, Overlap, Retry
 from raftsched.core.subjects.changes import (
@@ -185,11 +185,11 @@ def test_and_those_that_are_too_old() -> None:
 
 def test_one_entry_drops_no_more_than_a_few_rows() -> None:
     world = World()
-    for _ in range(events.DROP_MAX + 10):
+    for _ in range(change_events.DROP_MAX + 10):
         world.create(every(60_000))
     kept = world.count(Table.CHANGES)
     world.settings(events_max=1)
-    assert kept + 1 - world.count(Table.CHANGES) == events.DROP_MAX
+    assert kept + 1 - world.count(Table.CHANGES) == change_events.DROP_MAX
     world.create(every(60_000))
     assert world.meta.changes == 1
 

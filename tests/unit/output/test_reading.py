@@ -13,7 +13,7 @@ from raftsched.errors import RaftschedError
 from raftsched.output.format import spool
 from raftsched.output.format.spool import STDERR, STDOUT, Capture
 from raftsched.output.keeping.store import OutputStore, Record
-from raftsched.output.reading import reading
+from raftsched.output.reading import text as reading
 
 TOKEN = 7
 

@@ -9,8 +9,8 @@ import pytest
 from raftsched.output.format.spool import STDERR, STDOUT, pack
 from raftsched.output.keeping.store import OutputStore, Record
 from raftsched.output.reading import searching
-from raftsched.output.reading.reading import Text
 from raftsched.output.reading.searching import Match, Needle, found_in
+from raftsched.output.reading.text import Text
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.output.format.spool import STDERR, STDOUT, Capture, pack
 from raftsched.output.keeping.store import OutputStore, Record
-from raftsched.output.reading.reading import SPAN, Span
+from raftsched.output.reading.text import SPAN, Span
 from raftsched.remote import frames, server_port, uploads
 from raftsched.remote.uploads import Uploads
 from raftsched.surface.worker_sessions import PIECE_MAX, OutputPlace, Printed, UploadOut

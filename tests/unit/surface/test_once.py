@@ -33,7 +33,7 @@ OWN = {
     "jobs.check": "it takes a job as `create` does",
     "jobs.dry_run": "it takes ids, filters or all",
     "jobs.state": "it gives one of few words",
-    "workflows.get": "it asks for one run at most",
+    "workflow_runs.get": "it asks for one run at most",
 }
 MADE = CLIENT.removeprefix("raftsched/")
 

@@ -34,7 +34,7 @@ DRAWN = {
     "api/auth/peer_proof.py": "a number that is good once",
     "api/auth/tokens.py": "token; key of peers",
     "api/http/failures.py": "the id of a request",
-    "api/resources/webhooks.py": "webhook",
+    "api/resources/webhook_endpoints.py": "webhook",
     "cli/auth/tokens.py": "token",
     "cli/cluster/bench.py": "a name",
     "client/wire.py": "Idempotency-Key",

@@ -463,7 +463,7 @@ class TestItsRuns:
     def test_no_more_is_looked_at_than_an_answer_may_cost(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("raftsched.api.jobs.explain.DEAD_MAX", 1)
+        monkeypatch.setattr("raftsched.api.jobs.explain_job.DEAD_MAX", 1)
         monkeypatch.setattr("raftsched.api.auth.audit_kept.LOOK_MAX", 1)
 
         async def test(jobs: Jobs) -> None:

@@ -11,7 +11,7 @@ import pytest
 from raftsched.api.runs import output_source
 from raftsched.output.format import spool
 from raftsched.output.format.spool import STDERR, STDOUT, Capture, pack
-from raftsched.output.reading import reading
+from raftsched.output.reading import text as reading
 from tests.integration.api.runs.test_output import between, end, start
 from tests.support import sse
 from tests.support.local_api import Client, LocalCluster

@@ -1,4 +1,4 @@
-"""Made from client/workflows.py by scripts/make-sync; not edited by hand."""
+"""Made from client/workflow_runs.py by scripts/make-sync; not edited by hand."""
 
 from __future__ import annotations
 
