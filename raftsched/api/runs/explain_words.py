@@ -206,14 +206,13 @@ def there_words(attempt: Attempt) -> str:
     others = seen.eligible - 1
     load = f"{seen.running} of {seen.slots} slots taken"
     if others <= 0:
-        which = "the only node that could take it"
-        if seen.nodes > 1:
-            which += f", of {seen.nodes} that were given runs"
+        which = f"no other node could take it ({load})"
     else:
-        which = f"the least load of the {seen.eligible} nodes that could take it, of {seen.nodes} that were given runs"
+        which = f"it had the least load ({load}) of the {seen.eligible} nodes that could take it"
     if seen.avoided:
         which += f", but for {in_words(seen.avoided)}, where the attempt before was"
-    return f"{at_start(attempt.node)} had {load}: {which}."
+    given = f" {seen.nodes} nodes were given runs." if seen.nodes > max(1, seen.eligible) else ""
+    return f"{at_start(attempt.node)} was chosen: {which}.{given}"
 
 
 def unstarted_words(attempt: Attempt, ended: Step) -> tuple[str, str]:

@@ -36,8 +36,8 @@ def certs() -> None:
       raftsched certs init --cluster prod
       raftsched certs node n1 --host n1.example.com --host 10.0.0.1
 
-    The key handshake protects what nodes say to each other without any of this. With certificates, who has the cluster
-    key is still no node.
+    The key handshake protects what nodes say to each other without any of this. With certificates, the cluster key
+    alone does not make a machine a node.
     """
 
 

@@ -131,7 +131,7 @@ def create(
 def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> dict[str, Any]:
     given = {**{kind: o[kind] for kind in ("shell", "python", "http", "call")}, "exec": command or None}
     try:
-        handler = exactly_one("what", given)
+        handler = exactly_one("what the job runs", given)
     except click.UsageError as e:
         raise click.UsageError(e.message.replace("--exec", "-- COMMAND")) from None
     if "http" in handler:

@@ -12,12 +12,12 @@ _NUMBERS = {"factor": float, "attempts": int, "jitter": int}
 
 
 def exactly_one(what: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The one option that was used. Raises a usage error that names the choices."""
+    """Returns the one option that was used. Raises a usage error that asks for `what` and names the choices."""
     used = {name: value for name, value in given.items() if value not in (None, False, ())}
     if len(used) != 1:
         choices = ", ".join(f"--{name}" for name in given)
-        problem = f"{' and '.join(f'--{n}' for n in used)} exclude each other" if used else "it is missing"
-        raise click.UsageError(f"{what}: {problem}; say exactly one of {choices}")
+        problem = f"{' and '.join(f'--{n}' for n in used)} exclude each other. " if used else ""
+        raise click.UsageError(f"{problem}Say {what}: one of {choices}")
     return used
 
 

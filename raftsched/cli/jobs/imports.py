@@ -82,13 +82,19 @@ def import_(
     something that it needs to run comes in suspended. Importing a file again brings its jobs up to date; what was taken
     out of it stays as a job. docs/moving.md says field by field what is carried over.
 
-    Crontabs, of users (crontab -l) and of the system (/etc/crontab, /etc/cron.d): what holds in cron holds after the
-    import: environment lines, @nicknames, % (in lines of five fields; lines with seconds first are not cron's, and
-    there % is only a character), CRON_TZ or the machine's time zone, runs that may overlap. Commands run as the user of
-    the node, in HOME if the file sets it. The job's name is made of the file's name and the line. A user column is
-    taken for one in /etc/crontab and /etc/cron.d/, and where every line has a user and then a command: a user of this
-    machine that is no command too, or root, www-data, nobody, ubuntu and the like. --system and --no-system say it
-    instead.
+    Crontabs, of users (crontab -l) and of the system (/etc/crontab, /etc/cron.d), keep what they mean in cron:
+
+    \b
+    - Environment lines and @nicknames hold, and CRON_TZ or the machine's zone.
+    - Runs may overlap.
+    - % ends the command in lines of five fields. In lines with seconds first,
+      which are not cron's, it is a character.
+    - Commands run as the user of the node, in HOME if the file sets it.
+    - The job's name is made of the file's name and the line.
+
+    A user column is expected in /etc/crontab and /etc/cron.d/, and where every line has a user and then a command: a
+    user of this machine that is no command too, or root, www-data, nobody, ubuntu and the like. --system and
+    --no-system say it instead.
 
     systemd: a timer together with its service, as unit files, as a directory of them (whose X.timer.d/*.conf count), or
     as systemctl cat prints them. Nothing is asked of systemd itself.

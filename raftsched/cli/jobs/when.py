@@ -60,7 +60,9 @@ def when_of(o: dict[str, Any]) -> dict[str, Any]:
     others = {"manual": o["manual"], "after": _after(o)}
     if not any(others.values()) and (len(times) > 1 or any(ident for _, ident, _ in times)):
         return _several(times, o)
-    trigger = exactly_one("when", {kind: o[p][0] if o[p] else None for kind, p in _TIMES.items()} | others)
+    trigger = exactly_one(
+        "when the job is due", {kind: o[p][0] if o[p] else None for kind, p in _TIMES.items()} | others
+    )
     for name in ("timezone", "calendar", "calendar_action", "max_runs"):
         if o[name]:
             trigger[name] = o[name]

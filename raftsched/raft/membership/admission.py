@@ -93,8 +93,12 @@ class Admission:
             ]  # theirs is not the member's disk, or went back
             if no_majority(voters, unfit):
                 return f"No leader, and none can come: {said_of(voters, unfit)}. Empty no data directory: {SEE}."
-            heard = ", ".join(sorted(connected)) or "none of the others"
-            says = f"No leader at the moment: of the voting members {', '.join(voters)} it is connected with {heard}."
+            rest = [voter for voter in voters if voter != formation.node_id]
+            heard = ", ".join(sorted(connected)) or "none"
+            says = (
+                f"No leader at the moment: of {', '.join(rest)}, {formation.node_id} reaches {heard}; "
+                f"{len(voters) // 2 + 1} of the {len(voters)} voting members are needed."
+            )
             moved = formation.moves.advice
             return says if moved is None else f"{says} {moved}"
         if formation.join:

@@ -61,7 +61,7 @@ const KIND = {
 const WEBHOOK = {
   noun: "webhook",
   title: "Webhooks",
-  says: "Programs and people whom the cluster tells how runs end and what else comes about.",
+  says: "Who is told when runs end, and of other events.",
   path: "/v1/webhooks",
   ui: "/ui/webhooks",
   on: ["webhooks", "runs"],

@@ -225,7 +225,8 @@ class TestWhyThere:
         (there,) = told(world, key).why_there
         assert (there.node, there.session, there.token, there.attempt) == ("n2", session, token, 1)
         assert there.text == (
-            "n2 had 3 of 8 slots taken: the least load of the 2 nodes that could take it, of 3 that were given runs."
+            "n2 was chosen: it had the least load (3 of 8 slots taken) of the 2 nodes that could take it. "
+            "3 nodes were given runs."
         )
 
     def test_the_only_one(self) -> None:
@@ -233,7 +234,9 @@ class TestWhyThere:
         key = a_run(world)
         world.ok(c.Assign(key, world.session("n2"), Placement(0, 8, 1, 3)))
         (there,) = told(world, key).why_there
-        assert there.text == ("n2 had 0 of 8 slots taken: the only node that could take it, of 3 that were given runs.")
+        assert there.text == (
+            "n2 was chosen: no other node could take it (0 of 8 slots taken). 3 nodes were given runs."
+        )
 
     def test_not_noted(self) -> None:
         world = World()

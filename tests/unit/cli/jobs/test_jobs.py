@@ -294,9 +294,9 @@ def test_what_list_names_can_be_deleted_through_xargs(job: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     "args, message",
     [
-        (["--shell", "x"], "when: it is missing; say exactly one of --cron, --rrule, --every, --at, --in, --manual"),
+        (["--shell", "x"], "Say when the job is due: one of --cron, --rrule, --every, --at, --in, --manual"),
         (["--in", "1m", "--manual", "--shell", "x"], "--in and --manual exclude each other"),
-        (["--in", "1m"], "what: it is missing; say exactly one of --shell, --python, --http, --call, -- COMMAND"),
+        (["--in", "1m"], "Say what the job runs: one of --shell, --python, --http, --call, -- COMMAND"),
         (["A B", "--in", "1m", "--shell", "x"], "not a job name"),
         (["--in", "1m", "--shell", "x", "--label", "y"], "write --label key=value"),
     ],

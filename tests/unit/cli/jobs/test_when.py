@@ -55,7 +55,7 @@ def test_one_trigger_or_several(options: list[str], fields: dict[str, Any]) -> N
         (["--in", "a=5m", "--in", "b=5m", "--calendar-action", "move"], "--calendar-action goes with --cron, --rrule"),
         (["--cron", "a=0 7 * * *", "--in", "b=5m", "--manual"], "exclude each other"),
         (["--max-runs", "0", "--in", "5m"], "--max-runs"),
-        ([], "it is missing; say exactly one of --cron"),
+        ([], "Say when the job is due: one of --cron"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options: list[str], said: str) -> None:

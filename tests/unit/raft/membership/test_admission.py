@@ -63,7 +63,7 @@ def test_a_lost_disk_is_told_to_be_replaced_whatever_else_is_said() -> None:
 
 def test_a_removed_node_learns_it_from_those_that_refuse_it(caplog: pytest.LogCaptureFixture) -> None:
     standing, _ = make("c", members="abc")
-    assert "connected with a" in standing.waits_for(["a"], ["a", "b", "c"])
+    assert "reaches a;" in standing.waits_for(["a"], ["a", "b", "c"])
     with caplog.at_level(logging.WARNING):
         standing.heard(member("a", a=disk("a"), b=disk("b")))
     assert "was removed" in standing.waits_for([], ["a", "b", "c"])

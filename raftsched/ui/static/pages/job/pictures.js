@@ -121,7 +121,7 @@ export function lengths(runs) {
     plot(
       "Lateness",
       points((run) => run.late_ms),
-      "No run of the schedule has started yet; those that somebody asked for have no plan to be late against.",
+      "No run of the schedule has started yet. Runs started by hand have no due time, so they are never late.",
     ),
   );
 }
