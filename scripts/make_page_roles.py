@@ -1,4 +1,4 @@
-"""Writes raftsched/ui/static/core/roles.js from the declarations of the API's operations: the role that each needs of
+"""Writes raftsched/ui/static/core/roles.js from the operations of the API: the role that each needs of
 which the page asks, and which of them are about no namespace, or about all. The page offers nothing that the token may
 not do.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from raftsched.client.http import Client, Token
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_DEV = ".raftsched/dev/dev.json"  # where dev_state keeps what runs in this directory
+_DEV = ".raftsched/dev/dev.json"  # where dev/state.py keeps what runs in this directory
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}", re.ASCII)  # a job id: 13 characters of Crockford base32
 
 

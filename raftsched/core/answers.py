@@ -14,7 +14,7 @@ class Rejected(msgspec.Struct, frozen=True, gc=False):
     code: str
     detail: str = ""
     pointer: str | None = None  # the field of the job that is meant
-    jobs: tuple[tuple[str, str], ...] = ()  # (namespace, name) of those that use what was to go (apply/users.py)
+    jobs: tuple[tuple[str, str], ...] = ()  # (namespace, name) of those that use it (apply/resources/users.py)
     meaning: str | None = None  # why that field is refused (errors.MEANINGS)
 
 

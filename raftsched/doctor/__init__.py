@@ -1,7 +1,8 @@
 """Makes findings of facts: the checks of `raftsched doctor`. Nothing here asks, reads or waits.
 
-`cluster.py` judges what a node knows and what the nodes tell (`GET /v1/cluster/doctor`). `checks.py` lists all checks,
-those of one machine too (cli/doctor), with why each matters and where the documents say more.
+`all_checks.py` judges what a node knows and what the nodes tell (`GET /v1/cluster/doctor`), by subject in the modules
+that it names. `checks.py` lists all checks, those of one machine too (cli/doctor), with why each matters and where the
+documents say more.
 """
 
 from raftsched.doctor.all_checks import examine

@@ -1,6 +1,6 @@
 """Taking connections: a bounded number in each turn of the event loop, each against the bounds of `Connections`.
 
-For plain HTTP; entrance.py is for TLS. asyncio's own server takes as many in one turn as wait, and what is refused
+For plain HTTP; tls_acceptor.py is for TLS. asyncio's own server takes as many in one turn as wait, and what is refused
 costs it a transport; here it costs one short answer.
 """
 

@@ -1,8 +1,8 @@
-"""A request as its operation declares it: `@operation` says what it may have, `parse_call` reads it for the handler.
+"""A request as its operation declares it: `Operation` says what it may have, `parse_call` reads it for the handler.
 
-    @operation("Create a queue", {201: QueueOut}, query=(...), headers=("If-Match",), body=QueueIn, role="operator")
-    async def put(ctx: ApiContext, call: Call[QueueIn]) -> web.Response:
-        accepted = await propose_one(ctx, encode(PutQueue(call.path["name"], call.body.max_running, call.if_match)))
+    @serves(cluster.TRANSFER)
+    async def transfer(ctx: ApiContext, call: Call[cluster.TransferIn]) -> web.Response:
+        leader = await ctx.cluster.members.transfer(call.body.to, ctx.propose_timeout_s)
 
 What is declared has been checked when the handler begins, in this order: query parameters, preconditions and
 Idempotency-Key, the type of the body, how fresh a read has to be (`consistency`, `min_index`), the size of the body.

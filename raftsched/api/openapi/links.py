@@ -1,6 +1,6 @@
 """Links of the OpenAPI description: from an answer that says what was made to all that can be asked about it.
 
-Where that is follows from the declarations: an answer with a Location is about the thing that a GET of one thing
+Where that is follows from the operations: an answer with a Location is about the thing that a GET of one thing
 answers in the same form. Where the form is another one, the answer says so itself (`Reply.leads_to`)."""
 
 from __future__ import annotations

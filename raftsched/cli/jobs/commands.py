@@ -1,4 +1,4 @@
-"""`raftsched jobs`: what is done to jobs that exist. Making them is in `jobs_write` and `jobs_import`."""
+"""`raftsched jobs`: what is done to jobs that exist. Making them is in `create`, `apply` and `imports`."""
 
 from __future__ import annotations
 

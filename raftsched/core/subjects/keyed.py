@@ -1,6 +1,6 @@
 """Any command of a user under an Idempotency-Key, answers that are remembered as they were given, and the rows of both.
 
-Commands that were made with a key in mind carry it themselves; for all others there is `Keyed`.
+Commands that were made with a key in mind carry it themselves; for all others there is `Idempotent`.
 """
 
 from __future__ import annotations

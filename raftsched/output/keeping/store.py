@@ -2,7 +2,8 @@
 
 A segment is a row of records. A record is a header (magic, sizes, token, digest, checksum) and a body, the frames of
 spool.py. References are made only after fdatasync, so what a reference points to is on the disk. A segment with a torn
-record at its end (power loss, kill -9 in the middle of a write) when the store opens it gets no more (found_ends.py).
+record at its end (power loss, kill -9 in the middle of a write) when the store opens it gets no more
+(segment_tails.py).
 
 A namespace that may have so many bytes has segments of its own, a sixteenth of that each (segments.py).
 """
