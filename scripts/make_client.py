@@ -212,6 +212,15 @@ def render_records(name: str) -> str:
     return _module(name, code, f"raftsched.client.generated.{name}") if code.strip() else ""
 
 
+def render_all_records() -> str:
+    """Returns the module that has all records, for programs that name their types."""
+    homes = {name: [said.name for said in structs(name).values()] for name in modules()}
+    imports = [f"from raftsched.client.generated.{name} import {', '.join(own)}" for name, own in homes.items() if own]
+    every = sorted(one for own in homes.values() for one in own)
+    doc = '"""Has all records that are made. Made from raftsched/surface by scripts/make-client; not edited by hand."""'
+    return "\n".join([doc, "", "from __future__ import annotations", "", *imports, "", f"__all__ = {every!r}", ""])
+
+
 def render_given(name: str) -> str:
     code = _classes(name, dicts=True) if _is_apart(name) else ""
     return _module(name, code, f"raftsched.client.generated.{name}_given", dicts=True) if code else ""
@@ -635,7 +644,8 @@ def made() -> dict[str, str]:
         ):
             if text:
                 found[path] = formatted(path, text)
-    return {**found, WORDS: render_words()}
+    every = f"{CLIENT}/records.py"
+    return {**found, every: formatted(every, render_all_records()), WORDS: render_words()}
 
 
 def formatted(path: str, text: str) -> str:

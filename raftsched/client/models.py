@@ -9,43 +9,12 @@ from datetime import datetime
 import msgspec
 
 from raftsched.client.ends import FINAL
-from raftsched.client.generated.dead_letters import DeadLetter
-from raftsched.client.generated.events import Changes
-from raftsched.client.generated.job_actions import Backfilled, Run
-from raftsched.client.generated.jobs import Checked, Deleted
-from raftsched.client.generated.output import Found, FoundLine, OutputPiece, Searched, SilentNode
-from raftsched.client.generated.runs import Attempt, Instance, Output, Progress, RecentRun, Refused
-from raftsched.client.generated.schedules import Crontab, CrontabLine, DueDay, Occurrence, Preview
+from raftsched.client.generated import records
+from raftsched.client.generated.records import *  # noqa: F403
+from raftsched.client.generated.runs import Refused
 
-__all__ = [
-    "FINAL",
-    "Attempt",
-    "Backfilled",
-    "Changes",
-    "Checked",
-    "Created",
-    "Crontab",
-    "CrontabLine",
-    "DeadLetter",
-    "Deleted",
-    "DueDay",
-    "Event",
-    "Found",
-    "FoundLine",
-    "Instance",
-    "Occurrence",
-    "Output",
-    "OutputPiece",
-    "Page",
-    "Preview",
-    "Progress",
-    "RecentRun",
-    "Refused",
-    "Run",
-    "Searched",
-    "SilentNode",
-    "Sweep",
-]
+__all__ = ["FINAL", "Created", "Event", "Page", "Sweep"]
+__all__ += records.__all__
 
 
 class Created(msgspec.Struct, frozen=True, kw_only=True):

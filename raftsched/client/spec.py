@@ -37,12 +37,14 @@ from raftsched.client.generated.queues_given import QueueLimits
 from raftsched.client.generated.runs import InstanceFilter, KillFilter
 from raftsched.client.generated.scalars import SecretRef
 from raftsched.client.generated.statistics import StatsFilter
+from raftsched.client.generated.webhooks import AtMost, WebhookFields, WebhookFilter
 from raftsched.client.generated.workflows import WorkflowFilter
 from raftsched.client.moments import Duration, Moment
 
 __all__ = [
     "Action",
     "After",
+    "AtMost",
     "BulkFilter",
     "CalendarDays",
     "ClusterEventName",
@@ -80,6 +82,8 @@ __all__ = [
     "StatsFilter",
     "TimeRange",
     "Trigger",
+    "WebhookFields",
+    "WebhookFilter",
     "Weekday",
     "WorkflowFilter",
 ]
