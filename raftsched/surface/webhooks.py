@@ -140,7 +140,7 @@ class WebhookFilterIn(msgspec.Struct, forbid_unknown_fields=True):
 @typed_dict(
     "WebhookFields",
     without=("name",),
-    types={"secret": "str", "active": "bool", "timeout": "Duration | None"},
+    types={"secret": "str", "active": "bool", "timeout": "Duration | None"},  # nosec B105
 )
 class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
     """A webhook; a field that is left out has its default. `events`: of which it is told by itself, of all jobs that
@@ -225,7 +225,7 @@ class WebhookOut(msgspec.Struct):
 
 @record(
     "Webhook",
-    since={"secret": None},
+    since={"secret": None},  # nosec B105
     types={
         "filter": "WebhookFilter",
         **dict.fromkeys(("smtp", "at_most"), "dict[str, Any] | None"),

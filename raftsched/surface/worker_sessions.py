@@ -46,7 +46,7 @@ PIECE_MAX = 1024 * 1024  # bytes of output in one request
 OFFSET_MAX = 2**53  # bytes of output
 RAW = "application/octet-stream"
 FRAMES = "application/vnd.raftsched.frames"
-SESSION_SECRET = "Raftsched-Session-Secret"  # header
+SESSION_SECRET = "Raftsched-Session-Secret"  # header  # nosec B105
 
 CALL = "call:"
 _HANDLERS = f'{", ".join(KINDS)}, or "{CALL}" and the name of a handler'
