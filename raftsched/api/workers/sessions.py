@@ -102,8 +102,9 @@ async def bind(ctx: ApiContext, call: Call[worker_sessions.BindIn]) -> web.Respo
 def _owner_of(ctx: ApiContext, secret: str) -> str:
     """Returns the owner of one of the cluster's own tokens, whether or not it still holds. Raises RaftschedError
     session-over: there is no such token, so no session is its."""
+    digest = digest_of(f"Bearer {secret}")
     with ctx.read() as view:
-        found = TOKENS.get(view, digest_of(f"Bearer {secret}"))
+        found = TOKENS.get(view, digest) if digest else None  # empty: it is no text of a token, nor a key of a row
     if found is None:
         raise RaftschedError("session-over", "There is no such session, or it is not that of this token.")
     return str(found.id)

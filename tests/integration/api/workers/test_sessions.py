@@ -458,6 +458,19 @@ def test_a_session_of_a_cluster_below_the_level_is_nobody_s(tmp_path: Path) -> N
     run(tmp_path, test)
 
 
+@pytest.mark.parametrize("secret", ["", " ", "\t", "\u00a0", "two words", "\n"])
+def test_what_is_no_text_of_a_token_has_no_session(tmp_path: Path, secret: str) -> None:
+    """Such a text has no hash, and nothing is looked up by none."""
+
+    async def test(call: Client) -> None:
+        worker = As(call, await make((await guarded(call))["admin"], "w", "worker"))
+        session = await opened(worker)
+        status, answer = await bind(worker, session, secret)
+        assert (status, answer["code"]) in {(410, "session-over"), (422, "invalid-body")}, answer
+
+    run(tmp_path, test)
+
+
 def test_the_log_has_no_secret_of_a_session(tmp_path: Path) -> None:
     """Who reads it, or a backup, cannot speak for the session."""
 
