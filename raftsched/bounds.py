@@ -6,9 +6,12 @@ change what a log means.
 
 from __future__ import annotations
 
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
 TIME_MAX_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z: the last that every format here can write
-DURATION_MAX_MS = 36_525 * 86_400_000  # a hundred years: the longest that can be asked for
-STORED_DURATION_MAX_MS = 40_000 * 86_400_000  # logs may hold more than can be asked for
+DURATION_MAX_MS = 36_525 * DAY_MS  # a hundred years: the longest that can be asked for
+STORED_DURATION_MAX_MS = 40_000 * DAY_MS  # logs may hold more than can be asked for
 EVERY_MIN_MS = 1_000  # the shortest period of a job
 COUNT_MAX = 1_000_000_000
 SLOTS_MAX = 10_000  # of a node

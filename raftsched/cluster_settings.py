@@ -11,12 +11,16 @@ from typing import Annotated, get_type_hints
 
 import msgspec
 
-from raftsched.bounds import OUTPUT_COPIES, OUTPUT_KEEP_MS, OUTPUT_MAX_BYTES, RATE_COUNT_MAX
+from raftsched.bounds import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    OUTPUT_COPIES,
+    OUTPUT_KEEP_MS,
+    OUTPUT_MAX_BYTES,
+    RATE_COUNT_MAX,
+)
 from raftsched.bounds import STORED_DURATION_MAX_MS as LONGEST
-
-MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
-DAY_MS = 24 * HOUR_MS
 
 LOAD_AHEAD_MAX_MS = 16 * MINUTE_MS  # as far as the leader's timing wheel goes
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from raftsched.api.auth import audit, oidc, tokens, whoami
-from raftsched.api.cluster import doctor, health, log_segments, members, overview, snapshot, terms
-from raftsched.api.jobs import (
+# The import of the modules with handlers fills SERVED.
+from raftsched.api.auth import audit, oidc, tokens, whoami  # noqa: F401
+from raftsched.api.cluster import doctor, health, log_segments, members, overview, snapshot, terms  # noqa: F401
+from raftsched.api.jobs import (  # noqa: F401  # noqa: F401
     actions,
     backfill,
     batch,
@@ -12,16 +13,16 @@ from raftsched.api.jobs import (
     checking,
     compare,
     crontabs,
+    endpoints,
     explain_job,
     forecast,
     graph,
+    listing,
     revisions,
     schedules,
 )
-from raftsched.api.jobs import endpoints as jobs
-from raftsched.api.jobs import listing as jobs_list
-from raftsched.api.openapi import documents
-from raftsched.api.resources import (
+from raftsched.api.openapi import documents  # noqa: F401
+from raftsched.api.resources import (  # noqa: F401
     calendars,
     kept,
     namespaces,
@@ -32,7 +33,7 @@ from raftsched.api.resources import (
     settings,
     webhook_endpoints,
 )
-from raftsched.api.runs import (
+from raftsched.api.runs import (  # noqa: F401
     changes,
     dead_letters,
     events,
@@ -49,64 +50,8 @@ from raftsched.api.runs import (
     workflows,
 )
 from raftsched.api.serving import SERVED, Route
-from raftsched.api.workers import run_output as worker_output
-from raftsched.api.workers import sessions, workers
+from raftsched.api.workers import run_output, sessions, workers  # noqa: F401
 from raftsched.surface.order import ORDER
-
-SERVING = (  # the modules with handlers: their import is what fills SERVED
-    audit,
-    oidc,
-    tokens,
-    whoami,
-    doctor,
-    health,
-    log_segments,
-    members,
-    overview,
-    snapshot,
-    terms,
-    actions,
-    backfill,
-    batch,
-    bulk,
-    checking,
-    compare,
-    crontabs,
-    forecast,
-    graph,
-    revisions,
-    schedules,
-    jobs,
-    explain_job,
-    jobs_list,
-    documents,
-    calendars,
-    kept,
-    namespaces,
-    nodes,
-    queues,
-    run_keys,
-    secrets,
-    settings,
-    webhook_endpoints,
-    changes,
-    dead_letters,
-    events,
-    explain,
-    instances,
-    kills,
-    minutes,
-    now,
-    output,
-    output_copies,
-    recent,
-    searching,
-    stats,
-    workflows,
-    worker_output,
-    sessions,
-    workers,
-)
 
 
 def joined() -> list[Route]:

@@ -10,6 +10,8 @@ from raftsched.bounds import (
     CONDITION_MAX,
     CONDITIONS_MAX,
     COUNT_MAX,
+    DAY_MS,
+    HOUR_MS,
     LABEL_KEY_MAX,
     LABEL_VALUE_MAX,
     LABELS_MAX,
@@ -28,17 +30,7 @@ from raftsched.bounds import (
     WORKER_HANDLERS_MAX,
 )
 from raftsched.cluster_settings import SETTINGS, Settings
-from raftsched.core.model import (
-    DAY_MS,
-    HOUR_MS,
-    ConditionKind,
-    EveryMode,
-    Outcomes,
-    Policy,
-    Retry,
-    Trigger,
-    TriggerKind,
-)
+from raftsched.core.model import ConditionKind, EveryMode, Outcomes, Policy, Retry, Trigger, TriggerKind
 from raftsched.core.rules.allowed import rules_error
 from raftsched.core.rules.executors import EXECUTOR_MAX, WORKER_PREFIX, is_worker
 from raftsched.core.rules.hosts import Reading

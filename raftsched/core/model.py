@@ -11,15 +11,13 @@ from enum import IntEnum
 
 import msgspec
 
+from raftsched.bounds import DAY_MS, HOUR_MS, MINUTE_MS
 from raftsched.core.ids import pack_instance
 from raftsched.core.rules.run_keys import Concurrency, Permit
 from raftsched.core.subjects.notices import Notify
 from raftsched.core.subjects.zones import Moved
 
 GRACE_MS = 5_000  # from SIGTERM to SIGKILL, where a job does not say
-MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
-DAY_MS = 24 * HOUR_MS
 
 
 class JobState(IntEnum):

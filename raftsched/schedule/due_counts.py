@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from raftsched.core.model import DAY_MS, EveryMode, Trigger, TriggerKind
+from raftsched.bounds import DAY_MS
+from raftsched.core.model import EveryMode, Trigger, TriggerKind
 from raftsched.schedule.triggers import missed, next_nominal
 
 LISTED_ONE = 16  # times that are listed one by one where counting by halves and bounds would cost more,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raftsched.core.model import DAY_MS, EveryMode, Trigger, TriggerKind
+from raftsched.bounds import DAY_MS
+from raftsched.core.model import EveryMode, Trigger, TriggerKind
 from raftsched.schedule.errors import TriggerError
 from raftsched.schedule.expression import compiled, fields_of
 from raftsched.schedule.fields import parse_field

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from raftsched.bounds import DURATION_MAX_MS, EVERY_MIN_MS
+from raftsched.bounds import DAY_MS, DURATION_MAX_MS, EVERY_MIN_MS
 from raftsched.core.limits import RECURRING
-from raftsched.core.model import DAY_MS, EveryMode, Trigger, TriggerKind
+from raftsched.core.model import EveryMode, Trigger, TriggerKind
 from raftsched.schedule.budget import search
 from raftsched.schedule.describe import duration_text
 from raftsched.schedule.errors import CALENDAR_POINTER, RULE_POINTER, TriggerError

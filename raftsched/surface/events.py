@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import msgspec
 
 from raftsched.surface.enums import InstanceStateName, JobState, several_of
-from raftsched.surface.operation import READ, READS, Operation, Reply
+from raftsched.surface.operation import EVENT_STREAM, READ, READS, Operation, Reply
 from raftsched.surface.scalars import TimeText
 from raftsched.surface.sdk import record, typed_dict
 
@@ -47,7 +47,6 @@ EventType = Literal[
 TYPES: tuple[str, ...] = get_args(EventType)
 GROUPS = tuple(sorted({name.partition(".")[0] for name in TYPES}))  # each stands for all of its types
 STATES = tuple(sorted({*get_args(JobState), *get_args(InstanceStateName), "DELETED"}))  # that events can be asked by
-MEDIA_TYPE = "text/event-stream"
 
 
 @typed_dict("EventFilter", null=False)
@@ -119,7 +118,7 @@ LIST = Operation(
     "GET",
     "/v1/events",
     "Stream events",
-    {200: Reply({}, "Server-sent events, each an event as JSON.", media=MEDIA_TYPE)},
+    {200: Reply({}, "Server-sent events, each an event as JSON.", media=EVENT_STREAM)},
     query=("after", "type", "namespace", "job", "state", "follow", *READ),
     headers=("Last-Event-ID",),
     schemas={"type": several_of((*GROUPS, *TYPES)), "state": several_of(STATES)},
@@ -136,7 +135,7 @@ CHANGES = Operation(
     "GET",
     "/v1/changes",
     "Stream digests of changes",
-    {200: Reply({}, "Server-sent events, each a ChangesOut as JSON.", media=MEDIA_TYPE)},
+    {200: Reply({}, "Server-sent events, each a ChangesOut as JSON.", media=EVENT_STREAM)},
     query=("after", "follow", *READ),
     headers=("Last-Event-ID",),
     codes=(*READS, "too-many"),

@@ -23,6 +23,7 @@ Scope = Literal["", "checked", "shared"]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 JSON = "application/json"
+EVENT_STREAM = "text/event-stream"
 TEXT = "text/plain"
 BODY_MAX = 4_096  # bytes, of what takes a word or two
 MERGE_PATCH = "application/merge-patch+json"

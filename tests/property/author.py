@@ -8,23 +8,14 @@ from typing import Any
 
 import msgspec
 
-from raftsched.bounds import TIME_MAX_MS
+from raftsched.bounds import DAY_MS, TIME_MAX_MS
 from raftsched.cluster_settings import Settings
 from raftsched.core import commands as c
 from raftsched.core.apply import apply_entry
 from raftsched.core.commands import Command, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.ids import instance_key
-from raftsched.core.model import (
-    DAY_MS,
-    AfterOn,
-    JobState,
-    Outcome,
-    Overlap,
-    Policy,
-    Trigger,
-    Verdict,
-)
+from raftsched.core.model import AfterOn, JobState, Outcome, Overlap, Policy, Trigger, Verdict
 from raftsched.core.rows import (
     META_KEY,
     decode_calendar,

@@ -6,9 +6,9 @@ import random
 
 import msgspec
 
+from raftsched.bounds import DAY_MS
 from raftsched.core.limits import policy_error
 from raftsched.core.model import (
-    DAY_MS,
     After,
     AfterOn,
     Condition,

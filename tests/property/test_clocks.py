@@ -15,11 +15,12 @@ from typing import Any
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from raftsched.bounds import DAY_MS, HOUR_MS
 from raftsched.core import commands as c
 from raftsched.core.apply import apply_entry
 from raftsched.core.commands import Answer
 from raftsched.core.entry import EntryResult, encode_entry
-from raftsched.core.model import DAY_MS, HOUR_MS, EveryMode, InstanceState, Overlap
+from raftsched.core.model import EveryMode, InstanceState, Overlap
 from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table
 from raftsched.leader.leader import Leader

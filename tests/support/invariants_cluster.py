@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import msgspec
 
+from raftsched.bounds import MINUTE_MS
 from raftsched.core.apply.cluster.membership import TERMS_MAX
 from raftsched.core.apply.runs.minute_counts import OPEN_MAX
-from raftsched.core.model import MINUTE_MS, Instance, Job, JobState
+from raftsched.core.model import Instance, Job, JobState
 from raftsched.core.rows import (
     MINUTES,
     OPEN_MINUTE,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from raftsched.bounds import DAY_MS
 from raftsched.core import commands as c
 from raftsched.core.entry import EntryResult
-from raftsched.core.model import DAY_MS, Outcome, Overlap, Retry
+from raftsched.core.model import Outcome, Overlap, Retry
 from raftsched.metrics import RunMetrics
 from raftsched.names import NAMESPACE
 from tests.support.memory_view import T0, World, at, every

@@ -22,9 +22,9 @@ from raftsched.core.commands import Accepted, Rejected
 from raftsched.core.ids import job_text
 from raftsched.core.model import Job
 from raftsched.surface.jobs import ADDRESS
+from raftsched.surface.operation import JSON
 
 _encode = msgspec.json.Encoder().encode
-_JSON = "application/json"
 GUARDS = {  # of every answer: browsers guess no types, and neither show it to other sites nor tell them where they were
     "Server": "raftsched",  # whoever looks for versions asks with a token
     "X-Content-Type-Options": "nosniff",
@@ -37,7 +37,7 @@ STRICT = "max-age=31536000"  # a year in which browsers come by TLS only (RFC 67
 
 def reply(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """Answers with JSON that is encoded already."""
-    given = {"Content-Type": _JSON}
+    given = {"Content-Type": JSON}
     if headers:
         given.update(headers)
     return web.Response(body=body, status=status, headers=given)

@@ -20,15 +20,15 @@ from raftsched.api.http.problems import Problem, body_of
 from raftsched.api.http.replies import stamp
 from raftsched.config.bounds import Bounds
 from raftsched.errors import RaftschedError
+from raftsched.surface.operation import EVENT_STREAM
 from raftsched.system import background
 from raftsched.system.clock import Clock
 
-MEDIA_TYPE = "text/event-stream"
 HEARTBEAT_S = 15.0  # of silence, after which a stream says that it is there
 STALLED_S = 30.0  # that a reader may take nothing; then its connection is closed
 RETRY_MS = 1_000  # after which a browser connects again
 
-_HEADERS = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_HEADERS = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 class Streams(Collector):

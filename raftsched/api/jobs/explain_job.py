@@ -36,9 +36,10 @@ from raftsched.api.runs.parts_words import parts_words
 from raftsched.api.runs.waiting import Obstacle, waits_for, would_wait_for
 from raftsched.api.serving import serves
 from raftsched.api.workers.seen import own_troubles
+from raftsched.bounds import DAY_MS
 from raftsched.core import rows
 from raftsched.core.ids import instance_text, job_text
-from raftsched.core.model import DAY_MS, Instance, InstanceState, Job, JobState, Trigger, scheduled_instance
+from raftsched.core.model import Instance, InstanceState, Job, JobState, Trigger, scheduled_instance
 from raftsched.core.subjects.access import JOBS_RING
 from raftsched.core.tables import ReadView, Table, after, from_by_job, from_u64, name_key, u64
 from raftsched.schedule import TriggerError

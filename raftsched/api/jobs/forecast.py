@@ -24,9 +24,9 @@ from raftsched.api.jobs.forecast_load import SHOWN, Load
 from raftsched.api.runs.minutes import STEPS
 from raftsched.api.runs.waiting import takers
 from raftsched.api.serving import serves
+from raftsched.bounds import DAY_MS
 from raftsched.core import rows
 from raftsched.core.ids import job_text
-from raftsched.core.model import DAY_MS
 from raftsched.core.rules.eligibility import Offer
 from raftsched.core.rules.filters import JobFilter
 from raftsched.core.rules.selection import walk

@@ -14,8 +14,9 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError
 from raftsched.api.http.replies import reply_fields
 from raftsched.api.http.slices import Slices
+from raftsched.bounds import DAY_MS
 from raftsched.core.levels import HASHED_BY_NAME
-from raftsched.core.model import DAY_MS, Job, Policy, Trigger, TriggerKind
+from raftsched.core.model import Job, Policy, Trigger, TriggerKind
 from raftsched.core.rules.creation import seed_after_edit, seed_of
 from raftsched.core.rules.selection import DEFAULT_NAMESPACE
 from raftsched.core.tables import ReadView

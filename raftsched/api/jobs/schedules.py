@@ -29,8 +29,9 @@ from raftsched.api.jobs.render import never_fires
 from raftsched.api.jobs.triggers import check_max_runs, each_of, several_of, time_of, trigger_of
 from raftsched.api.rows import requested_job
 from raftsched.api.serving import serves
+from raftsched.bounds import DAY_MS
 from raftsched.core.commands import Rejected
-from raftsched.core.model import DAY_MS, JobState, Policy, TriggerKind
+from raftsched.core.model import JobState, Policy, TriggerKind
 from raftsched.core.rules.creation import unknown_calendar
 from raftsched.surface import schedules
 

@@ -9,10 +9,10 @@ from raftsched import names
 from raftsched.api.http.requests import PAGE_DEFAULT, PAGE_MAX
 from raftsched.api.jobs.moments import COUNT_DEFAULT, COUNT_MAX
 from raftsched.api.runs.minutes import STEPS
-from raftsched.api.runs.output_source import OFFSET_MAX, TAIL_BYTES_MIN, TAIL_MAX
+from raftsched.api.runs.output_source import TAIL_BYTES_MIN, TAIL_MAX
 from raftsched.surface.patterns import DURATION, INSTANCE_ID, JOB_ID, WORKER_SESSION, WORKER_SESSION_NUMBER
 from raftsched.surface.runs import RECENT_JOBS_MAX
-from raftsched.surface.worker_sessions import SESSION_SECRET
+from raftsched.surface.worker_sessions import OFFSET_MAX, SESSION_SECRET
 
 _FLAG = {"type": "string", "enum": ["true", "false"]}
 _TIME = {"type": "string", "format": "date-time"}

@@ -14,7 +14,7 @@ from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import bad_parameter, check_namespace
 from raftsched.api.http.slices import Slices
 from raftsched.api.serving import serves
-from raftsched.core.model import DAY_MS, MINUTE_MS
+from raftsched.bounds import DAY_MS, MINUTE_MS
 from raftsched.core.rows import MINUTES, OPEN_MINUTE
 from raftsched.core.subjects.minutes import ALL, OPEN_KEY, Minute, add_up
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE

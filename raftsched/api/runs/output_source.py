@@ -15,7 +15,7 @@ from raftsched.api.auth.peers import trust, url_of, why_not
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.problems import ParameterError, Problem
 from raftsched.api.http.requests import Query
-from raftsched.api.http.streams import MEDIA_TYPE, STREAMS
+from raftsched.api.http.streams import STREAMS
 from raftsched.api.rows import requested_instance
 from raftsched.api.runs.kept_words import aged, namespace_of, why_gone
 from raftsched.core.ids import instance_text
@@ -26,7 +26,9 @@ from raftsched.errors import RaftschedError
 from raftsched.output.following.places import in_order
 from raftsched.output.keeping.store import GONE, NOWHERE, REMOVED
 from raftsched.output.reading.text import Span, Text
+from raftsched.surface.operation import EVENT_STREAM
 from raftsched.surface.output import GET, PLACE
+from raftsched.surface.worker_sessions import OFFSET_MAX
 
 CLIENT: web.AppKey[aiohttp.ClientSession] = web.AppKey("output_client", aiohttp.ClientSession)
 HOP = "Raftsched-Hop"
@@ -35,7 +37,6 @@ POLL_S = 0.25  # how soon a follower of output sees more
 FRESH_S = 0.2  # a look at what is written counts for others for so long
 TAIL_MAX = 100_000  # lines
 ATTEMPT_MAX = 1_000_000_000
-OFFSET_MAX = 2**53
 TAIL_BYTES_MIN = 64 * 1024  # below this a reader would be left behind all the time
 CONNECT_S = 2.0
 SILENT_S = 60.0
@@ -56,7 +57,7 @@ class Asked:
         self.tail_bytes = query.integer("tail_bytes", TAIL_BYTES_MIN, OFFSET_MAX)
         self.limit_bytes = query.integer("limit_bytes", 1, OFFSET_MAX)
         self.follow = query.flag("follow")
-        self.events = MEDIA_TYPE in request.headers.get("Accept", "")
+        self.events = EVENT_STREAM in request.headers.get("Accept", "")
         if self.tail is not None and self.offset:
             raise _excludes("tail", '"tail" (lines) and "offset" (bytes) exclude each other.')
         if self.tail_bytes is not None and (self.tail is not None or self.offset or self.limit_bytes is not None):

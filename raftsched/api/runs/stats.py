@@ -20,7 +20,8 @@ from raftsched.api.http.slices import Slices
 from raftsched.api.rows import instances_of, requested_job
 from raftsched.api.runs.states import instance_states
 from raftsched.api.serving import serves
-from raftsched.core.model import ASKED_FOR, HOUR_MS, Instance, InstanceState, JobState, Outcome
+from raftsched.bounds import HOUR_MS
+from raftsched.core.model import ASKED_FOR, Instance, InstanceState, JobState, Outcome
 from raftsched.core.rows import decode_instance
 from raftsched.core.rules.filters import JobFilter, filter_error
 from raftsched.core.rules.lateness import lateness_ms

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from raftsched.bounds import MINUTE_MS
 from raftsched.core.apply.cluster.backups import count_from
 from raftsched.core.apply.cluster.cluster_notices import forget_node
 from raftsched.core.apply.cluster.membership import forget_session
 from raftsched.core.apply.resources.node_edits import forget_rules
 from raftsched.core.apply.tx import Tx
-from raftsched.core.model import MINUTE_MS
 from raftsched.core.subjects.cluster import Member
 from raftsched.core.tables import Table, from_u64
 

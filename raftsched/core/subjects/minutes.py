@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from raftsched.core.model import DAY_MS, HOUR_MS
+from raftsched.bounds import DAY_MS, HOUR_MS
 from raftsched.core.tables import u64
 
 LATE_MS = 1_000  # a first start later than this after due time and jitter is late

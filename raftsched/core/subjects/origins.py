@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from itertools import chain, islice
 
+from raftsched.bounds import DAY_MS
 from raftsched.core import rows
-from raftsched.core.model import DAY_MS
 from raftsched.core.subjects.cluster import Origin
 from raftsched.core.tables import ReadView, Table, View, u64
 

@@ -12,9 +12,11 @@ from enum import IntEnum
 import msgspec
 
 from raftsched.bounds import (
+    HOUR_MS,
     LABEL_KEY_MAX,
     LABEL_VALUE_MAX,
     LABELS_MAX,
+    MINUTE_MS,
     RECIPIENTS_MAX,
     STORED_DURATION_MAX_MS,
     URL_MAX,
@@ -24,7 +26,7 @@ from raftsched.bounds import (
     WEBHOOK_RETRIES_MAX,
     WEBHOOK_RUNNING_MAX,
 )
-from raftsched.core.model import HOUR_MS, MINUTE_MS, Job
+from raftsched.core.model import Job
 from raftsched.core.subjects.command import Command
 from raftsched.core.subjects.notices import MEASURED, SYSTEM_QUEUE, Event
 

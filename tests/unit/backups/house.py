@@ -6,11 +6,11 @@ import hashlib
 from pathlib import Path
 
 from raftsched.backups.making import LogGone, WentBack
+from raftsched.bounds import MINUTE_MS
 from raftsched.core.apply import Applier
 from raftsched.core.commands import Form, OpenLeadership
 from raftsched.core.entry import time_of
 from raftsched.core.levels import newest_level
-from raftsched.core.model import MINUTE_MS
 from raftsched.core.rows import read_meta
 from raftsched.core.subjects.cluster import Member
 from raftsched.core.tables import Table

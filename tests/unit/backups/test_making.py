@@ -14,8 +14,8 @@ from raftsched.backups.names import Full, Segment
 from raftsched.backups.points import NotKept, Points, Way
 from raftsched.backups.repository import Repository
 from raftsched.backups.verifying import made, verified
+from raftsched.bounds import MINUTE_MS
 from raftsched.core.apply import tx
-from raftsched.core.model import MINUTE_MS
 from raftsched.core.subjects.cluster import Meta
 from raftsched.core.subjects.namespace import Namespace, PutNamespace
 from raftsched.objectstore.directory import Directory

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from raftsched.bounds import MINUTE_MS
 from raftsched.core import commands as c
 from raftsched.core.commands import NoteDisk, Watch
-from raftsched.core.model import MINUTE_MS
 from raftsched.core.subjects.notices import OF_CLUSTER, Event
 from raftsched.core.subjects.webhook import PutWebhook, WebhookSpec
 from raftsched.core.tables import Table, from_u64

@@ -8,23 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.bounds import CONDITIONS_MAX
+from raftsched.bounds import CONDITIONS_MAX, DAY_MS, HOUR_MS
 from raftsched.core import commands as c
 from raftsched.core.actions import ConditionsWanted, InstanceReady, InstanceStarted
 from raftsched.core.apply.jobs import lifecycle as jobs_module
 from raftsched.core.apply.runs import conditions as module
-from raftsched.core.model import (
-    DAY_MS,
-    HOUR_MS,
-    Condition,
-    ConditionKind,
-    Instance,
-    Job,
-    Outcome,
-    Overlap,
-    Retry,
-    StepKind,
-)
+from raftsched.core.model import Condition, ConditionKind, Instance, Job, Outcome, Overlap, Retry, StepKind
 from raftsched.core.model import InstanceState as I
 from raftsched.core.rules import creation
 from raftsched.core.tables import Table

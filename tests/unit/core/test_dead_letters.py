@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from raftsched.bounds import DAY_MS, HOUR_MS
 from raftsched.core import commands as c
-from raftsched.core.model import DAY_MS, HOUR_MS, Delivery, Job, JobState, Outcome, Overlap, Retention, Retry
+from raftsched.core.model import Delivery, Job, JobState, Outcome, Overlap, Retention, Retry
 from raftsched.core.model import InstanceState as I
 from raftsched.core.tables import Table, from_dead
 from tests.support.memory_view import T0, World, at, every

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from raftsched.bounds import HOUR_MS, MINUTE_MS
 from raftsched.core import commands as c
 from raftsched.core.limits import policy_error
 from raftsched.core.model import (
-    HOUR_MS,
-    MINUTE_MS,
     Condition,
     ConditionKind,
     Instance,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from raftsched.bounds import HOUR_MS
 from raftsched.core import commands as c
-from raftsched.core.model import HOUR_MS, InstanceState, Job, JobState, Overlap
+from raftsched.core.model import InstanceState, Job, JobState, Overlap
 from raftsched.core.subjects.keyed import NOTE_MAX, KeyUse
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, policy

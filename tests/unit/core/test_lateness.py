@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from raftsched.bounds import MINUTE_MS
 from raftsched.core import commands as c
 from raftsched.core.actions import InstanceStarted
 from raftsched.core.levels import FIRST_START_COUNTS
-from raftsched.core.model import MINUTE_MS, Condition, ConditionKind, Outcome, Overlap, Retry
+from raftsched.core.model import Condition, ConditionKind, Outcome, Overlap, Retry
 from raftsched.core.rules.lateness import first_start, lateness_ms
 from raftsched.core.subjects.minutes import Minute
 from tests.support.memory_view import World, every

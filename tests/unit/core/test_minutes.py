@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from raftsched.bounds import MINUTE_MS
 from raftsched.core import commands as c
 from raftsched.core.apply.cluster import membership
 from raftsched.core.apply.runs import minute_counts
-from raftsched.core.model import MINUTE_MS, Job, Misfire, MisfirePolicy, Outcome, Overlap, Retry
+from raftsched.core.model import Job, Misfire, MisfirePolicy, Outcome, Overlap, Retry
 from raftsched.core.rows import MINUTES, OPEN_MINUTE, TERMS
 from raftsched.core.subjects.minutes import ALL as ALL_NAMESPACES
 from raftsched.core.subjects.minutes import KEEP_MS, LATE_MS, OPEN_KEY, Minute, add_up

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from raftsched.bounds import DAY_MS
 from raftsched.core import commands as c
-from raftsched.core.model import DAY_MS, JobState
+from raftsched.core.model import JobState
 from raftsched.core.rows import decode_namespace
 from raftsched.core.subjects.namespace import CONTENT_MAX, DeleteNamespace, Namespace, PutNamespace
 from raftsched.core.tables import Table

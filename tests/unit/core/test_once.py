@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from raftsched.bounds import HOUR_MS
 from raftsched.core import commands as c
-from raftsched.core.model import HOUR_MS, JobState, Outcome, Overlap
 from raftsched.core.model import InstanceState as I
+from raftsched.core.model import JobState, Outcome, Overlap
 from raftsched.core.tables import Table
 from tests.support.memory_view import T0, World, after, at, every
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from raftsched.bounds import DAY_MS
 from raftsched.core import commands as c
 from raftsched.core.commands import encode
 from raftsched.core.entry import encode_entry
-from raftsched.core.model import DAY_MS
 from raftsched.core.subjects.origins import WINDOW, claim
 from raftsched.core.tables import Table
 from tests.support.amounts import examples

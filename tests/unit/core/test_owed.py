@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from raftsched.bounds import DAY_MS, HOUR_MS
 from raftsched.core import commands as c
-from raftsched.core.model import DAY_MS, HOUR_MS, EveryMode, Instance, JobState, Outcome, Retention, Trigger
+from raftsched.core.model import EveryMode, Instance, JobState, Outcome, Retention, Trigger
 from raftsched.core.model import InstanceState as I
 from tests.support.memory_view import T0, World, at, cron, every, policy
 

@@ -6,10 +6,11 @@ import random
 
 import pytest
 
+from raftsched.bounds import DAY_MS
 from raftsched.core import commands as c
 from raftsched.core.actions import JobDue, JobNear
 from raftsched.core.commands import PromoteDue
-from raftsched.core.model import DAY_MS, Job, JobState
+from raftsched.core.model import Job, JobState
 from raftsched.core.rows import decode_job
 from raftsched.core.rules.due_times import DueLaterFirst
 from raftsched.core.rules.filters import JobFilter

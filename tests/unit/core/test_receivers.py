@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from raftsched.bounds import HOUR_MS
 from raftsched.core import commands as c
 from raftsched.core.commands import Assign, NoteUnplaceable, OpenWorker, RaiseLevel, Rejected
 from raftsched.core.levels import NODES_DELIVER
-from raftsched.core.model import HOUR_MS, Job, Overlap
+from raftsched.core.model import Job, Overlap
 from raftsched.core.rows import SESSIONS, WEBHOOK_SECRETS
 from raftsched.core.rules.allowed import Allowed
 from raftsched.core.rules.eligibility import lacking, offer

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from raftsched.bounds import DAY_MS
 from raftsched.core import commands as c
 from raftsched.core.apply import apply_entry
 from raftsched.core.entry import encode_entry
-from raftsched.core.model import DAY_MS, JobState, Outcome, Overlap, Retention
 from raftsched.core.model import InstanceState as I
+from raftsched.core.model import JobState, Outcome, Overlap, Retention
 from raftsched.core.tables import Table
 from tests.support.memory_view import T0, World, every
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from raftsched.bounds import DAY_MS
 from raftsched.core import commands as c
-from raftsched.core.model import DAY_MS, Instance, JobState, Misfire, MisfirePolicy, Outcome, Overlap, Retry, StepKind
+from raftsched.core.model import Instance, JobState, Misfire, MisfirePolicy, Outcome, Overlap, Retry, StepKind
 from tests.support.memory_view import T0, World, at, every
 
 SECOND = 1000

@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from raftsched.bounds import DURATION_MAX_MS, OUTCOMES_MAX, PROGRESS_TEXT_MAX
+from raftsched.bounds import DAY_MS, DURATION_MAX_MS, HOUR_MS, MINUTE_MS, OUTCOMES_MAX, PROGRESS_TEXT_MAX
 from raftsched.core import commands as c
 from raftsched.core.apply.runs import attempts as module
 from raftsched.core.limits import SNOOZE_MS, STATE_MAX, policy_error
 from raftsched.core.model import (
-    DAY_MS,
-    HOUR_MS,
-    MINUTE_MS,
     Delivery,
     Instance,
     Job,

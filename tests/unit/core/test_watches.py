@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from raftsched.bounds import DAY_MS, HOUR_MS
 from raftsched.core import commands as c
 from raftsched.core.commands import Watch
-from raftsched.core.model import DAY_MS, HOUR_MS, Job, Outcome, Overlap, Retry
 from raftsched.core.model import InstanceState as I
+from raftsched.core.model import Job, Outcome, Overlap, Retry
 from raftsched.core.subjects.notices import Event, Notify
 from raftsched.core.subjects.watches import RECENT_LEAST, RECENT_MAX, p95_ms
 from raftsched.core.subjects.webhook import PutWebhook, WebhookSpec

@@ -6,23 +6,14 @@ from typing import Any
 
 import pytest
 
+from raftsched.bounds import DAY_MS, HOUR_MS
 from raftsched.core import commands as c
 from raftsched.core.actions import QueueChanged
 from raftsched.core.apply import apply_entry
 from raftsched.core.apply.runs.retention import ROWS_MAX
 from raftsched.core.entry import encode_entry
 from raftsched.core.levels import FAILING_IS_NOTED
-from raftsched.core.model import (
-    DAY_MS,
-    HOUR_MS,
-    Delivery,
-    Job,
-    Misfire,
-    MisfirePolicy,
-    Outcome,
-    Overlap,
-    Retry,
-)
+from raftsched.core.model import Delivery, Job, Misfire, MisfirePolicy, Outcome, Overlap, Retry
 from raftsched.core.model import InstanceState as I
 from raftsched.core.subjects.notices import Event, Notify
 from raftsched.core.subjects.webhook import (

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from raftsched.bounds import DAY_MS
 from raftsched.core import commands as c
 from raftsched.core.apply.runs.downstream import follower
 from raftsched.core.apply.tx import Tx
-from raftsched.core.model import (
-    DAY_MS,
-    After,
-    AfterOn,
-    Job,
-    JobState,
-    Outcome,
-    Retention,
-    Trigger,
-    TriggerKind,
-)
+from raftsched.core.model import After, AfterOn, Job, JobState, Outcome, Retention, Trigger, TriggerKind
 from raftsched.core.model import InstanceState as I
 from raftsched.core.subjects.workflow import KILL_STEP
 from raftsched.core.tables import Table

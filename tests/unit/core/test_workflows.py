@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from raftsched.bounds import DAY_MS
 from raftsched.core import commands as c
 from raftsched.core.apply.runs import following as module
 from raftsched.core.ids import BACKFILL, instance_key, split_instance
 from raftsched.core.levels import DROPPED_IS_TOLD
 from raftsched.core.model import (
-    DAY_MS,
     After,
     AfterOn,
     JobState,

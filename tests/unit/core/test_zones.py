@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from raftsched.bounds import HOUR_MS
 from raftsched.core import commands as c
 from raftsched.core.commands import Fire, ScheduleJob, TriggerFire, TriggerSchedule
-from raftsched.core.model import HOUR_MS, JobState, Trigger, TriggerKind
+from raftsched.core.model import JobState, Trigger, TriggerKind
 from raftsched.core.rows import ZONES
 from raftsched.core.subjects.zones import (
     NAME_MAX,

@@ -9,9 +9,9 @@ from raftsched.api.http.requests import MIN_INDEX_WAIT_S
 from raftsched.api.http.streams import HEARTBEAT_S, STALLED_S
 from raftsched.api.runs.changes import EVERY_S, LOOK_S
 from raftsched.api.runs.digests import EVENTS_MAX, KINDS, ROWS_MAX
+from raftsched.bounds import HOUR_MS
 from raftsched.cluster_settings import Settings
 from raftsched.config.bounds import Bounds
-from raftsched.core.model import HOUR_MS
 from raftsched.surface.events import TYPES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "events.md").read_text()

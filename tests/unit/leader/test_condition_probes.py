@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from raftsched.bounds import HOUR_MS
 from raftsched.core import commands as c
-from raftsched.core.model import HOUR_MS, Condition, ConditionKind
+from raftsched.core.model import Condition, ConditionKind
 from raftsched.core.model import InstanceState as I
 from raftsched.core.subjects.checking import Check, decode
 from raftsched.core.subjects.cluster import NodeRule, Session

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from raftsched.bounds import HOUR_MS
 from raftsched.core.commands import Fire
-from raftsched.core.model import HOUR_MS, Misfire, MisfirePolicy, Overlap
+from raftsched.core.model import Misfire, MisfirePolicy, Overlap
 from raftsched.core.rules.run_keys import Concurrency
 from raftsched.leader.due.firing import PermitsLeft, fire_command, runs_at_most, startable, times_due
 from raftsched.leader.due.triggers import CalendarJob, with_calendars

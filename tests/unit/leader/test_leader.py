@@ -10,11 +10,12 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
+from raftsched.bounds import HOUR_MS
 from raftsched.core import commands as c
 from raftsched.core.commands import Assign, Fire, SetJobState
 from raftsched.core.entry import EntryResult
-from raftsched.core.model import HOUR_MS, JobState, Overlap
 from raftsched.core.model import InstanceState as I
+from raftsched.core.model import JobState, Overlap
 from raftsched.core.tables import Table
 from raftsched.errors import NoLeader, UnknownOutcome
 from raftsched.leader import leader as leader_module

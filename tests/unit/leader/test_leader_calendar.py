@@ -12,10 +12,11 @@ import msgspec
 import pytest
 
 from raftsched import schedule
+from raftsched.bounds import DAY_MS, HOUR_MS
 from raftsched.core import commands as c
 from raftsched.core.commands import Fire, ScheduleJob, Wake
-from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Outcome, Overlap, Retry, Trigger, TriggerKind
 from raftsched.core.model import InstanceState as I
+from raftsched.core.model import JobState, Outcome, Overlap, Retry, Trigger, TriggerKind
 from raftsched.core.rows import decode_calendar
 from raftsched.core.subjects.calendar import AT_ONCE, PutCalendar, RescheduleJob
 from raftsched.core.tables import Table

@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from raftsched.bounds import DAY_MS, HOUR_MS
 from raftsched.core import commands as c
 from raftsched.core.commands import Assign, EndSession, Prune, SetJobState
-from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Overlap
 from raftsched.core.model import InstanceState as I
+from raftsched.core.model import JobState, Overlap
 from raftsched.core.subjects.leasing import Heartbeat
 from raftsched.core.tables import Table
 from raftsched.errors import UnknownOutcome

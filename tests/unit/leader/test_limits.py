@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
+from raftsched.bounds import HOUR_MS
 from raftsched.core import commands as c
 from raftsched.core.commands import Assign, Fire, NoteUnplaceable
-from raftsched.core.model import HOUR_MS, Misfire, MisfirePolicy, Overlap
 from raftsched.core.model import InstanceState as I
+from raftsched.core.model import Misfire, MisfirePolicy, Overlap
 from raftsched.leader.dispatch.dispatcher import NOTE_AFTER_MS
 from raftsched.leader.state import TICK_MS
 from tests.support.memory_view import T0, at, every

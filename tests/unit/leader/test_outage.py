@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from raftsched.bounds import DAY_MS, HOUR_MS
 from raftsched.core import commands as c
 from raftsched.core.apply import apply_entry
 from raftsched.core.commands import Assign, Fire
 from raftsched.core.entry import EntryResult, decode_entry
-from raftsched.core.model import DAY_MS, HOUR_MS, Misfire, MisfirePolicy, Overlap, Trigger
+from raftsched.core.model import Misfire, MisfirePolicy, Overlap, Trigger
 from raftsched.core.tables import Table
 from raftsched.leader.pacing import BATCH, IN_FLIGHT_MAX
 from tests.support.invariants import violations

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from raftsched.bounds import DAY_MS
 from raftsched.core.commands import Fire, PromoteDue
 from raftsched.core.levels import BEGAN, SINCE
-from raftsched.core.model import DAY_MS
 from raftsched.core.tables import Table, day_key, due_day
 from raftsched.errors import NoLeader
 from raftsched.leader.due import promotion

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from raftsched.bounds import HOUR_MS
 from raftsched.core import commands as c
-from raftsched.core.model import HOUR_MS, JobState, Trigger, TriggerKind
+from raftsched.core.model import JobState, Trigger, TriggerKind
 from raftsched.leader import pacing
 from tests.support.memory_view import T0, cron
 from tests.unit.leader.house import House, play

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from raftsched.bounds import HOUR_MS
 from raftsched.core import commands as c
-from raftsched.core.model import HOUR_MS, JobState, Misfire, MisfirePolicy, Overlap, Trigger, TriggerKind
+from raftsched.core.model import JobState, Misfire, MisfirePolicy, Overlap, Trigger, TriggerKind
 from raftsched.core.subjects.calendar import PutCalendar, RescheduleJob
 from raftsched.core.tables import Table
 from tests.support.memory_view import T0, at, cron, every

@@ -12,19 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from raftsched.bounds import DAY_MS, HOUR_MS, MINUTE_MS
 from raftsched.core import commands as c
 from raftsched.core.commands import EditJob, Fire, ScheduleJob
-from raftsched.core.model import (
-    DAY_MS,
-    HOUR_MS,
-    MINUTE_MS,
-    JobState,
-    Misfire,
-    MisfirePolicy,
-    Overlap,
-    Trigger,
-    TriggerKind,
-)
+from raftsched.core.model import JobState, Misfire, MisfirePolicy, Overlap, Trigger, TriggerKind
 from raftsched.core.rows import ZONES
 from raftsched.core.subjects.calendar import PutCalendar
 from raftsched.core.subjects.changes import ClusterChange, JobChange, decode_row

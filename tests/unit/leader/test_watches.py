@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from raftsched.bounds import HOUR_MS
 from raftsched.core.commands import Watch
-from raftsched.core.model import HOUR_MS
 from raftsched.core.subjects.notices import Event, Notify
 from raftsched.core.subjects.webhook import PutWebhook, WebhookSpec
 from raftsched.core.tables import Table

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from raftsched.bounds import DAY_MS, HOUR_MS
 from raftsched.cluster_settings import Settings
 from raftsched.core import commands as c
 from raftsched.core.actions import NamespaceChanged, SettingsChanged
-from raftsched.core.model import DAY_MS, HOUR_MS
 from raftsched.core.rules.kept_output import Kept, kept_of
 from raftsched.core.subjects.namespace import DeleteNamespace, PutNamespace
 from raftsched.core.tables import ReadView, Table

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from raftsched.core.model import DAY_MS, EveryMode, Trigger, TriggerKind
+from raftsched.bounds import DAY_MS
+from raftsched.core.model import EveryMode, Trigger, TriggerKind
 from raftsched.errors import KINDS
 from raftsched.schedule import TriggerError, validate
 from tests.support.cron_times import cron, ms

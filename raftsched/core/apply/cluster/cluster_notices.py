@@ -6,12 +6,12 @@ one is told in a time, and what came about meanwhile is told as one at the end o
 
 from __future__ import annotations
 
+from raftsched.bounds import MINUTE_MS
 from raftsched.core.apply.indexes import move_watch
 from raftsched.core.apply.runs.notices import deliver, webhooks
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
 from raftsched.core.commands import Accepted, Answer, NoteDisk
-from raftsched.core.model import MINUTE_MS
 from raftsched.core.rows import NOTED
 from raftsched.core.rules.executors import executor_error
 from raftsched.core.subjects.notices import OF_CLUSTER, Event, Notice

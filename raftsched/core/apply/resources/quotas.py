@@ -3,10 +3,10 @@ run counts in the queue that its job names and in its namespace's."""
 
 from __future__ import annotations
 
+from raftsched.bounds import MINUTE_MS
 from raftsched.core.actions import QueueChanged
 from raftsched.core.apply.resources.queue_edits import drop_queue
 from raftsched.core.apply.tx import Tx
-from raftsched.core.model import MINUTE_MS
 from raftsched.core.subjects.namespace import Namespace
 from raftsched.core.subjects.notices import quota_queue
 from raftsched.core.subjects.queue import Queue

@@ -12,6 +12,7 @@ from hashlib import sha256
 import msgspec
 from msgspec.structs import replace
 
+from raftsched.bounds import DAY_MS
 from raftsched.core.apply.indexes import tag_job
 from raftsched.core.apply.jobs.lifecycle import remove
 from raftsched.core.apply.keys import HASH_SIZE
@@ -21,7 +22,7 @@ from raftsched.core.apply.runs.notices import add_webhook, deliver, full, limit_
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import REPEAT, is_stale, stale_revision
 from raftsched.core.commands import Accepted, Answer, Rejected
-from raftsched.core.model import DAY_MS, Job, JobState, Outcome, Overlap, Policy, Retention, Retry, Trigger, TriggerKind
+from raftsched.core.model import Job, JobState, Outcome, Overlap, Policy, Retention, Retry, Trigger, TriggerKind
 from raftsched.core.rows import decode_secrets, encode_row
 from raftsched.core.rules.ascii import lower
 from raftsched.core.rules.eligibility import DELIVER

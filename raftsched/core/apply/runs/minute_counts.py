@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from raftsched.core.model import MINUTE_MS, InstanceState
+from raftsched.bounds import MINUTE_MS
+from raftsched.core.model import InstanceState
 from raftsched.core.rows import MINUTES, OPEN_MINUTE
 from raftsched.core.subjects.cluster import Meta
 from raftsched.core.subjects.minutes import (

@@ -10,7 +10,7 @@ import pytest
 
 from raftsched.api import routes
 from raftsched.api.resources.named import REGISTRY
-from raftsched.core.model import HOUR_MS
+from raftsched.bounds import HOUR_MS
 from raftsched.core.subjects.secret import DeleteSecret
 from raftsched.core.tables import Table
 from tests.support.local_api import Client, LocalCluster, run, serving

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from raftsched.bounds import HOUR_MS
 from raftsched.core.ids import parse_job
-from raftsched.core.model import HOUR_MS, Condition, ConditionKind, Policy
+from raftsched.core.model import Condition, ConditionKind, Policy
 from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table, u64
 from tests.support.local_api import Client, run

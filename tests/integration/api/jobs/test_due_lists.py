@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from raftsched.api.jobs import due
+from raftsched.bounds import DAY_MS
 from raftsched.core.commands import PromoteDue
 from raftsched.core.ids import parse_job
-from raftsched.core.model import DAY_MS
 from raftsched.core.rows import decode_job
 from raftsched.core.tables import ReadView, Table, due_day, from_u64
 from raftsched.leader.due.scheduling import schedule_command

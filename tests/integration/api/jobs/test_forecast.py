@@ -15,9 +15,10 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.http.slices import SLICE_S
 from raftsched.api.jobs import forecast
 from raftsched.api.jobs.forecast_load import Group, Load
+from raftsched.bounds import HOUR_MS, MINUTE_MS
 from raftsched.core import commands as c
 from raftsched.core.ids import parse_job
-from raftsched.core.model import HOUR_MS, MINUTE_MS, Outcome
+from raftsched.core.model import Outcome
 from raftsched.schedule import TriggerError, triggers, zones
 from tests.support.local_api import Client, LocalCluster, run
 from tests.support.tokens import As, guarded, make

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from raftsched.bounds import DAY_MS, MINUTE_MS
 from raftsched.core import commands as c
-from raftsched.core.model import DAY_MS, MINUTE_MS, Outcome
+from raftsched.core.model import Outcome
 from tests.support.local_api import Client, LocalCluster, run
 from tests.support.memory_view import at, policy
 from tests.support.tokens import guarded, limited

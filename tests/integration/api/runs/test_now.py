@@ -10,8 +10,9 @@ import pytest
 
 from raftsched.api.context import ApiContext
 from raftsched.api.runs import now
+from raftsched.bounds import DAY_MS
 from raftsched.core import commands as c
-from raftsched.core.model import DAY_MS, Outcome
+from raftsched.core.model import Outcome
 from raftsched.core.tables import due_day
 from tests.support.local_api import Client, LocalCluster, run
 from tests.support.memory_view import after, policy

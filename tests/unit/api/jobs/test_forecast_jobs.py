@@ -6,7 +6,8 @@ import msgspec
 
 from raftsched.api.jobs.forecast_jobs import Forecast
 from raftsched.api.jobs.forecast_load import Load
-from raftsched.core.model import MINUTE_MS, After, Job, JobState, Policy, Trigger, TriggerKind
+from raftsched.bounds import MINUTE_MS
+from raftsched.core.model import After, Job, JobState, Policy, Trigger, TriggerKind
 from raftsched.schedule.due_counts import Window
 from tests.support.cron_times import cron, ms
 from tests.support.memory_view import MemoryView

@@ -11,10 +11,10 @@ from raftsched.api.auth.callers import Caller, RequestContext, begin_request, en
 from raftsched.api.http.problems import Problem
 from raftsched.api.jobs.defaults import NamespaceDefaults
 from raftsched.api.jobs.parse import create_command, read_job
+from raftsched.bounds import HOUR_MS
 from raftsched.cluster_settings import Settings
 from raftsched.core.commands import CreateJob, decode
 from raftsched.core.model import (
-    HOUR_MS,
     Condition,
     ConditionKind,
     Delivery,

@@ -14,21 +14,11 @@ from raftsched.api.ports import ClusterStatus
 from raftsched.api.runs.explain import explain, held_up
 from raftsched.api.runs.parts_words import parts_words
 from raftsched.api.runs.waiting import Obstacle, waits_for
+from raftsched.bounds import HOUR_MS, MINUTE_MS
 from raftsched.core import commands as c
 from raftsched.core.commands import encode
 from raftsched.core.ids import instance_text
-from raftsched.core.model import (
-    HOUR_MS,
-    MINUTE_MS,
-    Misfire,
-    MisfirePolicy,
-    Outcome,
-    Overlap,
-    Placement,
-    Retry,
-    StepKind,
-    Verdict,
-)
+from raftsched.core.model import Misfire, MisfirePolicy, Outcome, Overlap, Placement, Retry, StepKind, Verdict
 from raftsched.core.subjects.access import Attributed
 from raftsched.core.subjects.cluster import NodeRule
 from raftsched.core.subjects.queue import Queue

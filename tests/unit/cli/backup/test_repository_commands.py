@@ -13,7 +13,7 @@ import pytest
 
 from raftsched.backups.making import Round
 from raftsched.backups.repository import Repository, time_text
-from raftsched.core.model import MINUTE_MS
+from raftsched.bounds import MINUTE_MS
 from raftsched.errors import StartupError
 from raftsched.objectstore.directory import Directory
 from raftsched.security.sealed_backup import new_identity
