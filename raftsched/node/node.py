@@ -31,7 +31,8 @@ from raftsched.api.ports import ClusterStatus, Security
 from raftsched.api.resources.kept import unreadable
 from raftsched.config.cautions import Cautions
 from raftsched.config.node import NodeConfig
-from raftsched.core.rules.allowed import PROGRAMS
+from raftsched.core.rules.allowed import PROGRAMS, is_closed
+from raftsched.core.subjects.cluster import OpenSession
 from raftsched.errors import StartupError
 from raftsched.leader.leader import Leader
 from raftsched.metrics import RunMetrics
@@ -69,10 +70,12 @@ from raftsched.worker.processes.linux import boot_id
 from raftsched.worker.processes.no_runs import NoRuns
 from raftsched.worker.processes.run_as import SHARED, RunAs, held_back, offered, options_of, users_of
 from raftsched.worker.processes.runner import Runner
-from raftsched.worker.session.unsent_reports import UnsentReports
+from raftsched.worker.session.kept_ends import KeptEnds
+from raftsched.worker.session.own_node import OwnNode
 from raftsched.worker.session.worker import Worker
 from raftsched.worker.tasks.discovery import discover
 from raftsched.worker.tasks.in_process import Handler, InProcessRunner, inside_alone, with_in_process_handlers
+from raftsched.worker.tasks.permits import Permits
 
 if TYPE_CHECKING:
     from raftsched.tracing.tracer import Tracer
@@ -191,41 +194,59 @@ class Node:
             calls = inside_alone(calls)
         runner, limits, whole_runs = self._make_runner(output, umask, run_as)
         parts.push_async_callback(runner.stop)
-        worker = self._worker = Worker(
-            node_id=config.id,
+        kinds = interpreters.kinds(executors, functions=no_python is not None) if config.slots else ()
+        permits = Permits(
+            calls=calls if "call" in executors and config.slots else {},
+            allowed=config.allowed,
+            closed=is_closed(config.allowed, kinds),
+            run_as=run_as.of,
+            sealer=sealer,
+        )
+        opening = OpenSession(
+            config.id,
+            replaces=0,
+            # What only votes looks for nothing that runs, and waits for an earlier session to end by itself.
+            boot_id=boot_of(boot_id(), raft) + ("" if config.slots else "/votes"),
+            nonce=b"",
+            slots=config.slots,
+            labels=tuple(config.labels),
+            handlers=permits.handlers(kinds),
+            http=config.announced_http,
+            version=__version__,
+            limits_whole_runs=whole_runs,
+            users=run_as.announced,
+            allowed=config.allowed,
+            weight=config.weight,
+            no_python=no_python or (),
+        )
+        own = OwnNode(
             raft=raft,
             read=store.read,
             clock=self.clock,
-            runner=self._around(runner, tracer),
-            # What only votes looks for nothing that runs, and waits for an earlier session to end by itself.
-            boot_id=boot_of(boot_id(), raft) + ("" if config.slots else "/votes"),
-            slots=config.slots,
-            weight=config.weight,
-            labels=config.labels,
-            handlers=interpreters.kinds(executors, functions=no_python is not None) if config.slots else (),
-            calls=calls if "call" in executors and config.slots else {},
-            allowed=config.allowed,
-            http=config.announced_http,
+            opening=opening,
             rng=self._rng,
+            permits=permits,
             store_moves=partial(store_moves, raft),
             short_of_disk=disk.is_short,
             disk_use=disk.use,
-            limits_whole_runs=whole_runs,
-            sealer=sealer,
             waits_for=lambda: runner.waits_for if isinstance(runner, Runner) else "",
-            grace_ms=config.grace_ms,
-            run_as=run_as,
             output_rules=rules,
-            kept_ends=UnsentReports(config.data / "ends", raft.store_id),
             zones=zones.name,
-            no_python=no_python or (),
+        )
+        worker = self._worker = Worker(
+            name=config.id,
+            link=own,
+            runner=self._around(runner, tracer),
+            clock=self.clock,
+            grace_ms=config.grace_ms,
+            kept_ends=KeptEnds(config.data / "ends", raft.store_id),
         )
         parts.push_async_callback(worker.stop)
         probes = ConditionProbes(config.id, raft, store.read, allowed=config.allowed, run_as=run_as)
         parts.callback(probes.stop)
         leader = Leader(raft, store.read, self.clock, fire_traces=fire_traces(tracer, store), zones=zones)
         parts.push_async_callback(leader.stop)
-        ports = self._ports = NodePorts(config, self.clock, store, raft, worker, leader, disk)
+        ports = self._ports = NodePorts(config, self.clock, store, raft, worker, own, leader, disk)
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         metrics = RunMetrics(

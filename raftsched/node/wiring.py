@@ -20,6 +20,7 @@ from raftsched.raft.proposals.committed import Committed
 from raftsched.raft.snapshots.files import require_room
 from raftsched.store import SnapshotMeta, Store
 from raftsched.system.clock import Clock
+from raftsched.worker.session.own_node import OwnNode
 from raftsched.worker.session.worker import Worker
 
 STORE_STUCK_MS = 1_000  # a write to the store under way for longer: its disk may never answer
@@ -46,13 +47,14 @@ class NodePorts:
         store: Store,
         raft: Raft,
         worker: Worker,
+        own: OwnNode,
         leader: Leader,
         disk: DiskSpace,
     ) -> None:
         self._config = config
         self._store = store
         self._raft = raft
-        self._worker = worker
+        self._worker, self._own = worker, own
         self._leader = leader
         self._disk = disk
         self._committed = Committed(raft, clock)
@@ -119,7 +121,7 @@ class NodePorts:
     def _on_applied(self, results: Sequence[EntryResult]) -> None:
         """Wakes the requests that wait to read their own writes, and the worker when a snapshot replaced the tables."""
         if not results:
-            self._worker.rescan()
+            self._own.rescan()
         for index, reached in self._waiting:
             if self._raft.applied_index >= index and not reached.done():
                 reached.set_result(None)
@@ -155,7 +157,7 @@ class NodePorts:
     def _ready_for_more(self) -> Raft:
         """Raises NoLeader, RaftschedError("disk-full")."""
         raft = self._running()
-        if self._disk.is_short() or self._worker.cluster_short_of_disk:
+        if self._disk.is_short() or self._own.cluster_short_of_disk:
             where = self._config.id if self._disk.is_short() else "the leader, or of too many nodes"
             raise RaftschedError(
                 "disk-full", f"Less than {RESERVE >> 20} MiB are free on the disk of {where}; nothing was changed."

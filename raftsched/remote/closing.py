@@ -32,10 +32,3 @@ async def close_session(name: str, turns: Turns, session: str, request: CloseIn,
                     log.info("%s: %s; %s is asked next", name, why, turns.first.name)
                     await asyncio.sleep(pause)
     log.warning("%s: no node closed its session, which ends when its lease has; what it had counts as lost then", name)
-
-
-async def end_of(task: asyncio.Task[None] | None) -> None:
-    """Cancels it, and returns when it has ended."""
-    if task is not None and not task.done():
-        task.cancel()
-        await asyncio.wait([task])

@@ -17,17 +17,6 @@ def without_session(server: str, why: Exception, token_from: str) -> str:
     return f"no session yet, so nothing runs here: {said}. The worker asks again."
 
 
-def lapsed(session: int, why: str, *, stopping: bool) -> str:
-    """Returns what the end of a session means."""
-    after = "The worker stops." if stopping else "A new session is asked for."
-    return f"session {session} lapsed: {why}. What ran under it is ended, and others may run it. {after}"
-
-
-def because(what: str, unrenewed: str) -> str:
-    """Returns what became of a lease. `unrenewed`: why the newest poll did not renew it; empty: it did."""
-    return f"{what}, because {unrenewed}" if unrenewed else what
-
-
 def unanswered(server: str, why: Exception) -> str:
     """Returns why a poll was not answered."""
     return f"{server} did not answer: {str(why).rstrip('.') or 'it takes too long'}"

@@ -22,8 +22,7 @@ from raftsched.config.worker import WorkerConfig
 from raftsched.core.rules.allowed import Allowed, any_variable, is_closed
 from raftsched.errors import Exit, StartupError
 from raftsched.output.keeping.store import OutputStore
-from raftsched.remote.agent import Agent
-from raftsched.remote.closing import end_of
+from raftsched.remote.polls import Polls
 from raftsched.remote.servers import HttpServer, http_servers
 from raftsched.remote.uploads import Uploads
 from raftsched.remote.worker_token import LOOK_S
@@ -41,8 +40,11 @@ from raftsched.worker.processes.environment import base_environment
 from raftsched.worker.processes.linux import boot_id
 from raftsched.worker.processes.run_as import SHARED, held_back, offered, options_of, users_of
 from raftsched.worker.processes.runner import Runner
+from raftsched.worker.session.kept_ends import KeptEnds
+from raftsched.worker.session.worker import Worker
 from raftsched.worker.tasks.discovery import discover
 from raftsched.worker.tasks.in_process import Handler, InProcessRunner, inside_alone, with_in_process_handlers
+from raftsched.worker.tasks.permits import Permits
 
 SEGMENT_BYTES = 16 << 20
 KEPT_BYTES = 256 << 20  # of output that nodes have: what is on its way is the newest
@@ -75,7 +77,8 @@ class RemoteWorker:
         self._inside = inside or {}
         self._token_from = token_from
         self._parts = AsyncExitStack()
-        self._agent: Agent | None = None
+        self._worker: Worker | None = None
+        self._polls: Polls | None = None
         self._servers: Sequence[HttpServer] = ()
         self._transport: Transport | None = None
 
@@ -134,7 +137,14 @@ class RemoteWorker:
             raise StartupError(f"executors: {interpreters.warning(unfit)}.", Exit.USAGE)
         if why_held and not kinds and not calls:
             raise StartupError(f"executors: {why_held}.", Exit.USAGE)
-        self._agent = Agent(
+        permits = Permits(
+            calls=calls,
+            allowed=config.allowed,
+            closed=is_closed(config.allowed, executors),
+            run_as=run_as.of,
+        )
+        identity = _identity(config.data)
+        self._polls = polls = Polls(
             servers=servers,
             opening=WorkerSessionIn(
                 name=config.name,
@@ -143,30 +153,33 @@ class RemoteWorker:
                 queues=None if config.queues is None else list(config.queues),
                 namespaces=None if config.namespaces is None else list(config.namespaces),
                 labels=dict(config.labels),
-                handlers=[*kinds, *(f"call:{name}" for name in sorted(calls))],
+                handlers=list(permits.handlers(kinds)),
                 # Only who shares the data directory can know that nothing of the earlier session runs any more.
-                incarnation=f"{boot_id()}/{_identity(config.data)}",
+                incarnation=f"{boot_id()}/{identity}",
                 version=__version__,
                 users=list(run_as.announced),
                 allowed=None if config.allowed is None else _rules(config.allowed),
             ),
-            runner=runs,
             outputs=uploads,
             clock=self.clock,
             rng=random.Random(secrets.randbits(256)),  # for pauses; no secret is drawn from it  # nosec B311
-            calls=calls,
-            allowed=config.allowed,
-            closed=is_closed(config.allowed, executors),
-            run_as=run_as,
-            grace_ms=config.grace_ms,
+            permits=permits,
             token_from=self._token_from,
             output_max=config.output_max,
         )
-        parts.push_async_callback(runner.stop)  # also where the agent could not start
-        parts.push_async_callback(self._agent.stop)
-        await self._agent.start()
+        self._worker = Worker(
+            name=config.name,
+            link=polls,
+            runner=runs,
+            clock=self.clock,
+            grace_ms=config.grace_ms,
+            kept_ends=KeptEnds(config.data / "ends", identity.encode()),
+        )
+        parts.push_async_callback(runner.stop)  # also where the worker could not start
+        parts.push_async_callback(self._worker.stop)
+        await self._worker.start()
         if file is not None:
-            parts.push_async_callback(end_of, background.repeat("worker", self._look_at_token, LOOK_S))
+            parts.push_async_callback(background.end, background.repeat("worker", self._look_at_token, LOOK_S))
         self._servers, self._transport = servers, transport
         log.info("%s; %s", limits, "no programs of jobs run here" if why_held else run_as.words)
         if config.allowed is not None and any_variable(config.allowed):
@@ -181,15 +194,15 @@ class RemoteWorker:
     @property
     def session(self) -> int:
         """The number of the session under which it works; 0 while it has none."""
-        return 0 if self._agent is None else self._agent.session
+        return 0 if self._worker is None else self._worker.session
 
     async def _look_at_token(self) -> bool:
         """Goes over to the token that is in the file. Returns True when that is another one."""
-        agent = self._agent
-        if agent is None or not self._servers:
+        polls = self._polls
+        if polls is None or not self._servers:
             return False
-        server = next((one for one in self._servers if one.name == agent.asks), self._servers[0])
-        return await server.renew(lambda: agent.session_text)
+        server = next((one for one in self._servers if one.name == polls.asks), self._servers[0])
+        return await server.renew(lambda: polls.session_text)
 
     async def read_files_again(self) -> int:
         """Reads the token and the files of TLS again, as the worker does by itself when they change, and says in the
@@ -203,18 +216,18 @@ class RemoteWorker:
     def take(self, config: WorkerConfig) -> None:
         """Takes what can be taken of another configuration while this worker runs (config.differences)."""
         self.config = replace(self.config, grace_ms=config.grace_ms)
-        if self._agent is not None:
-            self._agent.take_grace(config.grace_ms)
+        if self._worker is not None:
+            self._worker.take_grace(config.grace_ms)
 
     def hurry(self) -> None:
         """Ends all runs at once when the worker stops, or if it is stopping already."""
-        if self._agent is not None:
-            self._agent.hurry()
+        if self._worker is not None:
+            self._worker.hurry()
 
     async def stop(self) -> None:
         """Gives runs the grace period first, while the lease is renewed, and then stops all parts."""
-        if self._agent is not None:
-            await self._agent.wind_down()
+        if self._worker is not None:
+            await self._worker.wind_down()
         await self._parts.aclose()
 
 

@@ -70,6 +70,13 @@ def _origin(trace: TracebackType | None) -> tuple[str, int]:
     return ("", 0) if trace is None else (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
 
 
+async def end(task: asyncio.Task[Any] | None) -> None:
+    """Cancels a task, and returns when it has ended."""
+    if task is not None and not task.done():
+        task.cancel()
+        await asyncio.wait([task])
+
+
 def start(name: TaskName, work: Coroutine[Any, Any, T], context: Context | None = None) -> asyncio.Task[T]:
     """Returns a task that does the work. Who waits for it gets what it raises, which is noted in any case."""
     task = asyncio.get_running_loop().create_task(work, name=name, context=context)

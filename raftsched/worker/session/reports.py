@@ -1,19 +1,18 @@
-"""Proposes the ends of attempts, again and again until the replicated state shows them."""
+"""What a worker has said of its runs, until it is settled: the log has it, or never will."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Generic, TypeVar
 
 import msgspec
 
-from raftsched.core.commands import UNDECODABLE, Ended, EndedWithReport, LoseAttempt, SelfReport, decode, encode
+from raftsched.core.commands import Ended, EndedWithReport, LoseAttempt, SelfReport
 from raftsched.core.model import Verdict
-from raftsched.core.rows import read_meta
-from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.output.format.redaction import redact_json, redact_text
 from raftsched.worker.processes.runner import RunEnd
 
-REPEAT_MS = 2_000
+T = TypeVar("T")  # the form in which it is sent
 
 
 def report_of(session: int, token: int, end: RunEnd, hidden: tuple[str, ...]) -> Ended | LoseAttempt:
@@ -51,90 +50,97 @@ def shown(said: SelfReport, hidden: tuple[str, ...]) -> SelfReport:
     return SelfReport(said.percent, redact_text(said.text, hidden), redact_json(said.kept, hidden)) if hidden else said
 
 
-class _Report:
-    __slots__ = ("command", "first_at", "proposed_at", "session")
+class Report(Generic[T]):
+    """A word about one run. `ends`: it is its end. Times are of the boot clock."""
 
-    def __init__(self, session: int, command: bytes) -> None:
+    __slots__ = ("added_at", "data", "ends", "sent_at", "session", "size", "token")
+
+    def __init__(self, session: int, token: int, data: T, size: int, now: int, *, ends: bool) -> None:
         self.session = session
-        self.command = command
-        self.first_at: int | None = None  # when it was proposed first
-        self.proposed_at: int | None = None
+        self.token = token
+        self.data = data
+        self.size = size
+        self.ends = ends
+        self.added_at = now
+        self.sent_at: int | None = None  # None: it is not on its way
 
 
-class Reports:
+class Reports(Generic[T]):
+    """The newest word about each run, in the order in which they arose. An end stays until it is settled."""
+
     def __init__(self) -> None:
-        self._pending: dict[int, _Report] = {}  # by token
-        self._fresh: list[int] = []
-        self._checked_at = 0
+        self._pending: dict[int, Report[T]] = {}  # by token
+        self._unsent: dict[int, None] = {}  # tokens of those that are not on their way, in order
 
     def __contains__(self, token: int) -> bool:
-        return token in self._pending
+        """Returns whether the end of the run is among them."""
+        report = self._pending.get(token)
+        return report is not None and report.ends
 
     def __len__(self) -> int:
         return len(self._pending)
 
-    def add(self, ended: Ended | LoseAttempt) -> None:
-        self._pending[ended.token] = _Report(ended.session, encode(ended))
-        self._fresh.append(ended.token)
-
-    def restore(self, commands: Iterable[bytes]) -> None:
-        """Adds what an earlier process of this node did not get into the log."""
-        for raw in commands:
-            try:
-                command = decode(raw)
-            except UNDECODABLE:
-                continue
-            if isinstance(command, Ended | LoseAttempt):
-                self.add(command)
-
-    def shown(self, token: int) -> None:
-        """The state shows the end."""
-        self._pending.pop(token, None)
+    def waits_of(self, token: int) -> bool:
+        """Returns whether something about the run is among them."""
+        return token in self._pending
 
     @property
-    def fresh(self) -> list[int]:
-        """Tokens of those never proposed so far, in order."""
-        return self._fresh
+    def unsent(self) -> Collection[int]:
+        """Tokens of those that are not on their way."""
+        return self._unsent
 
-    def take_fresh(self, now: int) -> list[bytes]:
-        """Returns the reports never proposed so far, in order."""
-        tokens, self._fresh = self._fresh, []
-        return self._take(tokens, now)
+    def add(self, report: Report[T]) -> None:
+        self._pending.pop(report.token, None)
+        self._unsent.pop(report.token, None)
+        self._pending[report.token] = report
+        self._unsent[report.token] = None
 
-    def repeat_due(self, now: int) -> bool:
-        return bool(self._pending) and now - self._checked_at >= REPEAT_MS // 4
+    def take(self, now: int, most: int, most_bytes: int) -> list[Report[T]]:
+        """Returns those that are not on their way, in order, as many as may travel together: from now on they are.
+        One of them may go beyond `most_bytes`."""
+        batch: list[Report[T]] = []
+        size = 0
+        for token in self._unsent:
+            report = self._pending[token]
+            report.sent_at = now
+            batch.append(report)
+            size += report.size
+            if len(batch) >= most or size >= most_bytes:
+                break
+        for report in batch:
+            del self._unsent[report.token]
+        return batch
 
-    def take_repeated(self, view: ReadView, now: int) -> list[bytes]:
-        """Returns the reports proposed REPEAT_MS ago or earlier and still not shown; what is no live attempt any more
-        is dropped. After a start the tables may be older than an attempt."""
-        self._checked_at = now
-        late = [t for t, r in self._pending.items() if r.proposed_at is not None and now - r.proposed_at >= REPEAT_MS]
-        known = read_meta(view).last_token if late else 0
-        for token in late:
-            live = view.get(Table.ASSIGNED, assigned_key(self._pending[token].session, token)) is not None
-            if not live and token <= known:
-                del self._pending[token]
-        return self._take(late, now)
+    def give_back(self, batch: Sequence[Report[T]]) -> None:
+        """They did not arrive, as far as is known."""
+        for report in self._still(batch):
+            report.sent_at = None
+            self._unsent[report.token] = None
 
-    def waiting(self, now: int, ms: int) -> dict[int, bytes]:
-        """Returns the reports that were proposed so long ago and are not shown yet, by token."""
-        found = self._pending.items()
-        return {t: r.command for t, r in found if r.first_at is not None and now - r.first_at >= ms}
+    def settle(self, batch: Sequence[Report[T]]) -> list[Report[T]]:
+        """Drops them, but for those about whose runs something newer was said. Returns what was dropped."""
+        settled = self._still(batch)
+        for report in settled:
+            self.drop(report.token)
+        return settled
 
-    def all(self) -> list[bytes]:
-        """Returns all that is not shown yet."""
-        return [report.command for report in self._pending.values()]
+    def drop(self, token: int) -> None:
+        """Nothing of the run is to be said any more."""
+        self._pending.pop(token, None)
+        self._unsent.pop(token, None)
 
-    def take_all(self, now: int) -> list[bytes]:
-        self._fresh.clear()
-        return self._take(list(self._pending), now)
+    def sent_before(self, at: int) -> list[Report[T]]:
+        """Returns those that were sent by then, and are not settled."""
+        return [r for r in self._pending.values() if r.sent_at is not None and r.sent_at <= at]
 
-    def _take(self, tokens: list[int], now: int) -> list[bytes]:
-        commands = []
-        for token in tokens:
-            report = self._pending.get(token)
-            if report is not None:
-                report.proposed_at = now
-                report.first_at = now if report.first_at is None else report.first_at
-                commands.append(report.command)
-        return commands
+    def ends(self, which: Callable[[Report[T]], bool] = lambda report: True) -> list[Report[T]]:
+        """Returns the ends among them."""
+        return [report for report in self._pending.values() if report.ends and which(report)]
+
+    def keep_only(self, session: int) -> None:
+        """Drops what is about runs of other sessions: they are over."""
+        for report in [report for report in self._pending.values() if report.session != session]:
+            self.drop(report.token)
+
+    def _still(self, batch: Iterable[Report[T]]) -> list[Report[T]]:
+        return [report for report in batch if self._pending.get(report.token) is report]

@@ -6,12 +6,14 @@ the rules, and only here links and names are resolved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
-from raftsched.core.model import Attempt, Instance, Job
+from raftsched.core.model import GRACE_MS, Attempt, Instance, Job
 from raftsched.core.rules.allowed import Allowed, run_error
 from raftsched.core.rules.references import find_secret
 from raftsched.core.tables import ReadView
@@ -20,33 +22,48 @@ from raftsched.security.sealing import Sealer
 from raftsched.system.clock import Clock
 from raftsched.worker.processes.runner import RunSpec
 from raftsched.worker.processes.wire import Exec, Http, Mail, Python
-from raftsched.worker.tasks.tasks import BadJob, spec_of
+from raftsched.worker.tasks.tasks import NODES_OWN, BadJob, Resolved, resolved, spec_of
 from raftsched.worker.tasks.webhook_deliveries import delivery_of
 
 SHELL = "/bin/sh"
 _OURS = ("RAFTSCHED_PARAMS", REPORT_FILE)  # of a command's variables, beside what it is told of itself
 
 
-def prepared(
-    view: ReadView,
-    job: Job,
-    instance: Instance,
-    attempt: Attempt,
-    clock: Clock,
-    calls: Mapping[str, str],
-    sealer: Sealer | None,
-    allowed: Allowed | None,
-    run_as: Callable[[str, str], str],
-    output_max: int = 0,
-    *,
-    closed: bool = False,
-) -> RunSpec:
-    """Makes the run of an attempt, and holds it against `allowed`. `calls`: this node's handlers by name. `run_as`,
-    `output_max`: see spec_of; `closed`: see run_error. Raises BadJob."""
-    if instance.notice is not None:
-        return delivery_of(view, job, instance, attempt, clock.wall_ms(), sealer)
-    find = partial(find_secret, view)
-    return permitted(spec_of(job, instance, attempt, calls, find, sealer, run_as, output_max), allowed, closed)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Permits:
+    """What jobs may do on this machine. `calls`: its handlers by name, as "package.module:function". `allowed`: what
+    jobs may name here; None: anything. `closed`: see run_error. `run_as`: see spec_of. `sealer`: opens secrets."""
+
+    calls: Mapping[str, str] = field(default_factory=dict)
+    allowed: Allowed | None = None
+    closed: bool = False
+    run_as: Callable[[str, str], str] = NODES_OWN.of
+    sealer: Sealer | None = None
+
+    def handlers(self, kinds: Iterable[str]) -> tuple[str, ...]:
+        """Returns what jobs are offered: kinds of handlers, and those by name."""
+        return (*kinds, *(f"call:{name}" for name in sorted(self.calls)))
+
+    def prepared(
+        self, view: ReadView, job: Job, instance: Instance, attempt: Attempt, clock: Clock, output_max: int = 0
+    ) -> RunSpec:
+        """Makes the run of an attempt out of the tables. Raises BadJob."""
+        if instance.notice is not None:
+            return delivery_of(view, job, instance, attempt, clock.wall_ms(), self.sealer)
+        return self.spec(
+            resolved(job, instance, attempt, partial(find_secret, view), self.sealer),
+            token=attempt.token,
+            session=attempt.session,
+            namespace=job.namespace,
+            timeout_ms=job.policy.timeout_ms,
+            grace_ms=GRACE_MS if job.policy.grace_ms is None else job.policy.grace_ms,
+            stop_ms=job.policy.grace_ms,
+            output_max=output_max,
+        )
+
+    def spec(self, found: Resolved, **about: Any) -> RunSpec:
+        """Makes a run, and holds it against what is allowed. `about`: see spec_of. Raises BadJob."""
+        return permitted(spec_of(found, self.calls, self.run_as, **about), self.allowed, self.closed)
 
 
 def permitted(spec: RunSpec, allowed: Allowed | None, closed: bool = False) -> RunSpec:

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfoNotFoundError
 import msgspec
 
 from raftsched.core.ids import instance_text, job_text
-from raftsched.core.model import GRACE_MS, Attempt, Instance, Job
+from raftsched.core.model import Attempt, Instance, Job
 from raftsched.core.rules.executors import node_name, worker_name
 from raftsched.core.rules.references import SECRET, may_refer, target
 from raftsched.core.subjects.secret import Secret
@@ -167,11 +167,6 @@ def _nothing(namespace: str, name: str) -> None:
     return None
 
 
-def _own_user(namespace: str, wanted: str) -> str:
-    """Returns the node's own user, for a node that says nothing of users."""
-    return NODES_OWN.of(namespace, wanted)
-
-
 class Resolved(msgspec.Struct, frozen=True):
     """Holds what an attempt runs, wherever that is."""
 
@@ -228,35 +223,21 @@ def _filled(handler: bytes, params: bytes, job: Job, instance: Instance, attempt
 
 
 def spec_of(
-    job: Job,
-    instance: Instance,
-    attempt: Attempt,
-    calls: Mapping[str, str] = _NONE,
-    secrets: Callable[[str, str], Secret | None] = _nothing,
-    sealer: Sealer | None = None,
-    run_as: Callable[[str, str], str] = _own_user,
-    output_max: int = 0,
+    found: Resolved,
+    calls: Mapping[str, str],
+    run_as: Callable[[str, str], str],
+    *,
+    namespace: str,
+    **about: Any,
 ) -> RunSpec:
-    """Makes the run of an attempt. `calls`: this node's handlers by name, as "package.module:function". `secrets`: what
-    the tables hold of one, by namespace and name. `run_as`: the user, from the job's namespace and what it asks for;
-    raises UnknownUser. `output_max`: bytes that are kept of what it prints; 0: as the runner has it. Raises BadJob."""
-    found = resolved(job, instance, attempt, secrets, sealer)
+    """Makes the run of an attempt. `calls`: this machine's handlers by name, as "package.module:function". `run_as`:
+    the user, from the job's namespace and what it asks for; raises UnknownUser. `about`: what else RunSpec says of it.
+    Raises BadJob."""
     try:
-        user = run_as(job.namespace, found.user)
+        user = run_as(namespace, found.user)
     except UnknownUser as exc:
         raise BadJob(str(exc)) from None
-    return RunSpec(
-        token=attempt.token,
-        session=attempt.session,
-        task=task_of(found, calls),
-        timeout_ms=job.policy.timeout_ms,
-        grace_ms=GRACE_MS if job.policy.grace_ms is None else job.policy.grace_ms,
-        stop_ms=job.policy.grace_ms,
-        namespace=job.namespace,
-        user=user,
-        output_max=output_max,
-        run_env=found.env,
-    )
+    return RunSpec(namespace=namespace, user=user, task=task_of(found, calls), run_env=found.env, **about)
 
 
 def _with_results(params: bytes, passed: bytes) -> bytes:

@@ -29,7 +29,7 @@ from raftsched.leader.due import promotion, scheduling, window
 from raftsched.leader.liveness import leases
 from raftsched.raft.consensus import heartbeat
 from raftsched.schedule import triggers
-from raftsched.worker.session import lease_holder, worker
+from raftsched.worker.session import lease_holder, own_node, worker
 
 # ---------------------------------------------------------------- leases
 
@@ -221,25 +221,22 @@ def kill_forgotten() -> Iterator[None]:
 
 
 @contextmanager
-def started_forgotten() -> Iterator[None]:
-    """A worker starts what it is given as often as it looks."""
-    real = worker.Worker._start_given
+def taken_forgotten() -> Iterator[None]:
+    """A worker starts what it is given as often as it is given."""
+    real = worker.Worker.given
 
-    def start_given(self: Any) -> None:
-        real(self)
-        if self._rng.random() < 0.02:
-            with self._read() as view:
-                self._started.clear()
-                self._take_given(view)
+    def given(self: Any, token: int, what: Any) -> None:
+        real(self, token, what)
+        self._newest = 0
 
-    with patch.object(worker.Worker, "_start_given", start_given):
+    with patch.object(worker.Worker, "given", given):
         yield
 
 
 @contextmanager
 def only_notifications() -> Iterator[None]:
-    """A worker starts what it is told of, and does not look at what the state gives it."""
-    with patch.object(worker.Worker, "_take_given", lambda self, view: None):
+    """A node's worker starts what it is told of, and does not look at what the state gives it."""
+    with patch.object(own_node.OwnNode, "_take_given", lambda self, view: None):
         yield
 
 

@@ -14,7 +14,7 @@ from raftsched.core import commands as c
 from raftsched.core.apply import dispatch
 from raftsched.core.apply.cluster import membership
 from raftsched.core.apply.tx import Tx
-from raftsched.remote import agent, reports
+from raftsched.remote import reports
 from tests.sim.jobs import broken
 
 ALWAYS_HIGHER = 2**62
@@ -48,21 +48,6 @@ def any_process_replaces() -> Iterator[None]:
         return membership.open_worker(tx, command)
 
     with _opens(c.OpenWorker, opened):
-        yield
-
-
-@contextmanager
-def taken_forgotten() -> Iterator[None]:
-    """A worker starts what it is given as often as it is given."""
-    real = agent.Agent._taken
-
-    def taken(self: Any, *facts: Any) -> float:
-        self._after = 0
-        pause = real(self, *facts)
-        self._after = 0
-        return pause
-
-    with patch.object(agent.Agent, "_taken", taken):
         yield
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from raftsched.config.addresses import Address
 from raftsched.config.node import NodeConfig
 from raftsched.core.entry import EntryResult
+from raftsched.core.subjects.cluster import OpenSession
+from raftsched.handlers import KINDS
 from raftsched.leader.leader import Leader
 from raftsched.node.disk import DiskSpace
 from raftsched.node.wiring import NodePorts, boot_of, store_moves
@@ -18,8 +20,11 @@ from raftsched.raft.facade import Raft
 from raftsched.remote.gateway import Gateway
 from raftsched.store import WriteBatch
 from raftsched.surface.worker_sessions import CloseIn, PollAnswer, PollIn, WorkerSessionIn, WorkerSessionOut
+from raftsched.version import __version__
 from raftsched.worker.conditions.probes import ConditionProbes
+from raftsched.worker.session.own_node import OwnNode
 from raftsched.worker.session.worker import Worker
+from raftsched.worker.tasks.permits import Permits
 from tests.sim.clocks import MachineClock
 from tests.sim.jobs.keepers import Site
 from tests.sim.jobs.runner import SimRunner
@@ -61,19 +66,26 @@ class JobsMachine(Machine):
         self.gateway = Gateway(
             node_id=self.name, raft=raft, read=store.read, clock=self.clock, random_bytes=rng.randbytes
         )
-        self.worker = Worker(
-            node_id=self.name,
+        own = OwnNode(
             raft=raft,
             read=store.read,
             clock=self.clock,
-            runner=self.runner,
-            boot_id=boot_of(self.site.boot, raft),
-            slots=self.slots,
-            labels=self.labels,
-            http=f"{self.name}:80",
+            opening=OpenSession(
+                self.name,
+                0,
+                boot_of(self.site.boot, raft),
+                b"",
+                self.slots,
+                labels=self.labels,
+                handlers=KINDS,
+                http=f"{self.name}:80",
+                version=__version__,
+            ),
             rng=rng,
+            permits=Permits(),
             store_moves=partial(store_moves, raft),
         )
+        self.worker = Worker(name=self.name, link=own, runner=self.runner, clock=self.clock)
         self.checks = ConditionProbes(node_id=self.name, raft=raft, read=store.read)
         config = NodeConfig(
             id=self.name,
@@ -86,7 +98,7 @@ class JobsMachine(Machine):
             slots=self.slots,
         )
         disk = DiskSpace(store, self.clock)
-        NodePorts(config, self.clock, store, raft, self.worker, self.leader, disk).connect()
+        NodePorts(config, self.clock, store, raft, self.worker, own, self.leader, disk).connect()
 
     async def open_rooms(self, raft: Raft) -> None:
         assert self.leader is not None

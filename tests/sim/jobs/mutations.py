@@ -69,7 +69,7 @@ MUTATIONS: dict[str, Mutation] = {
     "token_of_report": Mutation((*APART, WRONG_OUTCOME), "stops", broken.reports_of_old_tokens),
     "kill_only_asks": Mutation(APART, "elections", broken.kill_ends),
     "killed_stays_killed": Mutation((KILLED_BEFORE,), "stops", broken.kill_forgotten),
-    "started_is_remembered": Mutation((truth.STARTED_TWICE,), "elections", broken.started_forgotten),
+    "started_is_remembered": Mutation((truth.STARTED_TWICE,), "elections", broken.taken_forgotten),
     "what_is_given_is_looked_up": Mutation(LOST, "snapshots", broken.only_notifications),
     # remote workers
     "worker_lease_from_sending": Mutation(APART, "worker-late-grants", broken.lease_from_receipt),
@@ -82,7 +82,7 @@ MUTATIONS: dict[str, Mutation] = {
     "worker_fences": Mutation(APART, "worker-stops", switches=Switches(fence=False)),
     "openings_in_order": Mutation(APART, "worker-openings", broken_remote.any_opening_replaces),
     "openings_of_one_process": Mutation(APART, "worker-openings", broken_remote.any_process_replaces),
-    "taken_is_remembered": Mutation((truth.STARTED_TWICE,), "worker-elections", broken_remote.taken_forgotten),
+    "taken_is_remembered": Mutation((truth.STARTED_TWICE,), "worker-elections", broken.taken_forgotten),
     "token_of_worker_report": Mutation((*APART, WRONG_OUTCOME), "worker-repeats", broken_remote.any_report_counts),
     # policies
     "retry_levels": Mutation((RETRIED_TOO_OFTEN,), "elections", broken.retries_without_end),

@@ -1,6 +1,6 @@
 """Remote workers: machines without Raft and without a store, and the ways between them and the nodes.
 
-On each runs the real raftsched.remote.agent; what it asks of a node goes to the real raftsched.remote.gateway there. A
+On each runs the real worker, which asks nodes (raftsched.remote.polls); what it asks goes to the real gateway there. A
 request may be lost, come late, or come twice, long after the worker has given it up; so may an answer. HTTP is not
 simulated: every request has a connection of its own, and they overtake one another.
 """
@@ -18,7 +18,7 @@ from raftsched.core.model import OutputRef
 from raftsched.core.rules.executors import worker_key
 from raftsched.errors import KINDS, RaftschedError, StartupError
 from raftsched.handlers import KINDS as HANDLERS
-from raftsched.remote.agent import Agent
+from raftsched.remote.polls import Polls
 from raftsched.remote.server_port import NoAnswer, Refused, SessionOver
 from raftsched.surface.worker_sessions import (
     CloseIn,
@@ -30,6 +30,8 @@ from raftsched.surface.worker_sessions import (
     WorkerSessionIn,
     WorkerSessionOut,
 )
+from raftsched.worker.session.worker import Worker
+from raftsched.worker.tasks.permits import Permits
 from tests.sim.checks import Violation
 from tests.sim.clocks import MachineClock
 from tests.sim.jobs.keepers import Site
@@ -212,12 +214,12 @@ class NoOutputs:
 
 
 class RemoteMachine:
-    """A machine of a remote worker. `agent`, `loop`: of the running process; None: there is none."""
+    """A machine of a remote worker. `worker`, `loop`: of the running process; None: there is none."""
 
     def __init__(self, world: JobsWorld, name: str, rng: random.Random) -> None:
         self.world = world
         self.name = worker_key(name)
-        self._worker = name
+        self._name = name
         self._rng = rng
         slew = world.profile.slew
         self.clock = MachineClock(
@@ -233,7 +235,7 @@ class RemoteMachine:
         self.weight = rng.choice([1, 1, 3])
         self.incarnation = 0  # processes
         self.directory = 1  # another one: nothing is known of what ran under the one before
-        self.agent: Agent | None = None
+        self.worker: Worker | None = None
         self.loop: Loop | None = None
         self.stopping = False
 
@@ -243,7 +245,7 @@ class RemoteMachine:
 
     @property
     def holds_lease(self) -> bool:
-        return self.agent is not None and self.agent.holds_lease
+        return self.worker is not None and self.worker.holds_lease
 
     # ------------------------------------------------------------ life
 
@@ -257,30 +259,31 @@ class RemoteMachine:
         rng = random.Random(f"{world.seed} {self.name} {self.incarnation}")
         servers = [SimServer(self, node) for node in world.machines.values()]
         rng.shuffle(servers)
-        self.agent = Agent(
+        polls = Polls(
             servers=servers,
             opening=WorkerSessionIn(
-                name=self._worker,
+                name=self._name,
                 slots=self.slots,
                 weight=self.weight,
                 labels={"disk": "ssd"},
                 handlers=list(HANDLERS),
                 incarnation=f"{self.site.boot}/{self.directory}",
             ),
-            runner=SimRunner(world, self.site, loop, self.clock),
             outputs=NoOutputs(),
             clock=self.clock,
             rng=rng,
-            grace_ms=GRACE_MS,
+            permits=Permits(),
         )
-        loop.call_soon(self._begin, loop, self.agent)
+        runner = SimRunner(world, self.site, loop, self.clock)
+        self.worker = Worker(name=self._name, link=polls, runner=runner, clock=self.clock, grace_ms=GRACE_MS)
+        loop.call_soon(self._begin, loop, self.worker)
 
-    def _begin(self, loop: Loop, agent: Agent) -> None:
-        loop.create_task(self._run(agent, self.incarnation))
+    def _begin(self, loop: Loop, worker: Worker) -> None:
+        loop.create_task(self._run(worker, self.incarnation))
 
-    async def _run(self, agent: Agent, incarnation: int) -> None:
+    async def _run(self, worker: Worker, incarnation: int) -> None:
         try:
-            await agent.start()
+            await worker.start()
         except StartupError:  # its supervisor was killed; somebody starts it again
             self.world.scheduler.after(0.0, self._again, incarnation)
 
@@ -298,7 +301,7 @@ class RemoteMachine:
         if self.loop is not None:
             self.world.trace.event(self.name, "power" if power else "kill")
             self.loop.kill()
-            self.loop = self.agent = None
+            self.loop = self.worker = None
             self.stopping = False
             self.site.node_gone()
         if power:
@@ -307,14 +310,14 @@ class RemoteMachine:
 
     def stop(self) -> None:
         """SIGTERM."""
-        if self.loop is not None and self.agent is not None and not self.stopping:
+        if self.loop is not None and self.worker is not None and not self.stopping:
             self.stopping = True
-            self.loop.create_task(self._stop(self.agent, self.incarnation))
+            self.loop.create_task(self._stop(self.worker, self.incarnation))
 
-    async def _stop(self, agent: Agent, incarnation: int) -> None:
+    async def _stop(self, worker: Worker, incarnation: int) -> None:
         self.world.trace.event(self.name, "stops")
-        await agent.wind_down()
-        await agent.stop()
+        await worker.wind_down()
+        await worker.stop()
         self.world.scheduler.after(0.0, self._stopped, incarnation)
 
     def _stopped(self, incarnation: int) -> None:

@@ -359,7 +359,7 @@ def test_nothing_is_started_when_too_little_of_the_lease_is_left() -> None:
 
 
 def test_a_link_that_is_lost_is_told_with_the_node_and_what_comes_of_it(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "raftsched.remote.agent")
+    caplog.set_level(logging.INFO, "raftsched")
 
     async def body(world: World) -> None:
         session = await world.leased()
@@ -801,7 +801,7 @@ def test_no_more_is_kept_of_a_run_than_nodes_keep_and_than_the_worker_does() -> 
         await world.leased()
         world.cluster.give(7, output_max_bytes=10_000)
         await world.launched(7)
-        world.agent._output_max = 50_000  # --output-max
+        world.polls_link._output_max = 50_000  # --output-max
         world.cluster.give(8, output_max_bytes=10_000)
         world.cluster.give(9, output_max_bytes=1 << 20)
         await world.launched(8, 9)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from raftsched.core.model import Outcome, OutputRef
-from raftsched.remote.agent import Agent
+from raftsched.remote.polls import Polls
 from raftsched.remote.server_port import NoAnswer, Refused, SessionOver
 from raftsched.surface.worker_sessions import (
     CloseIn,
@@ -25,6 +27,8 @@ from raftsched.surface.worker_sessions import (
     WorkerSessionOut,
 )
 from raftsched.worker.processes.runner import RunEnd
+from raftsched.worker.session.worker import Worker
+from raftsched.worker.tasks.permits import Permits
 from tests.unit.worker.world import FakeRunner, LoopClock, run_jumping
 
 TTL_MS = 10_000
@@ -146,6 +150,7 @@ class Node:
         )
 
     async def poll(self, session: str, request: PollIn) -> PollAnswer:
+        request = msgspec.json.decode(msgspec.json.encode(request), type=PollIn)
         self.polls.append(request)
         self.at.append(self._clock.boot_ms())
         self.under_way += 1
@@ -230,17 +235,17 @@ class World:
         self.outputs = FakeOutputs()
         self.agent = self.make(self.runner)
 
-    def make(self, runner: FakeRunner, incarnation: str = "boot/1") -> Agent:
-        return Agent(
+    def make(self, runner: FakeRunner, incarnation: str = "boot/1") -> Worker:
+        self.polls_link = Polls(
             servers=self.nodes,
             opening=WorkerSessionIn(name="w1", slots=4, handlers=["exec"], incarnation=incarnation),
-            runner=runner,
             outputs=self.outputs,
             clock=self.clock,
             rng=random.Random(self.seed),
-            grace_ms=GRACE_MS,
+            permits=Permits(),
             token_from="--token-file",
         )
+        return Worker(name="w1", link=self.polls_link, runner=runner, clock=self.clock, grace_ms=GRACE_MS)
 
     async def until(self, true: Callable[[], Any], seconds: float = 60) -> None:
         """Lets time pass until this holds."""

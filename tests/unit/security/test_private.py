@@ -16,7 +16,7 @@ from raftsched.raft.snapshots.files import clear
 from raftsched.security.local_token import LocalToken, read_local_token, read_local_url
 from raftsched.security.private import make_private
 from raftsched.store.store import Store
-from raftsched.worker.session.unsent_reports import UnsentReports
+from raftsched.worker.session.kept_ends import KeptEnds
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_what_a_node_makes_is_for_its_owner_without_a_umask(tmp_path: Path) -> N
     OutputStore(tmp_path / "output").close()
     clear(tmp_path / "snapshots")
     LocalToken().write(tmp_path, "http://127.0.0.1:7401")
-    UnsentReports(tmp_path / "ends", b"store").write([b"end"])
+    KeptEnds(tmp_path / "ends", b"store").write([b"end"])
     assert len(modes(tmp_path)) >= 10
     assert wide(tmp_path) == {}
 

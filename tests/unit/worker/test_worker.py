@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from raftsched.core.commands import CloseSession, EndSession, OpenSession
@@ -146,7 +147,7 @@ def test_an_open_session_of_another_boot_is_waited_for() -> None:
     async def body(w: World) -> None:
         first = await w.leased()
         # The machine came up again: same node, another boot, the old session still open.
-        w.worker._boot_id = "boot-2"
+        w.own._opening = msgspec.structs.replace(w.own._opening, boot_id="boot-2")
         w.runner.on_died()
         await asyncio.sleep(5)
         assert w.session().id == first
@@ -261,7 +262,7 @@ def test_stop_tells_what_ended_and_hands_back_the_rest() -> None:
         token = w.assign(running, session)
         await w.until(lambda: token in w.runner.launched)
         w.d_ms = None
-        await w.until(lambda: not w.worker._lease.may_start(w.clock.boot_ms()))
+        await w.until(lambda: not w.worker.lease.may_start(w.clock.boot_ms()))
         assert w.assign(given, session) not in w.runner.launched  # too late for a start
         await w.worker.stop()
         assert w.runner.events[-1] == ("stop",)

@@ -20,13 +20,13 @@ def test_a_token_is_started_once_whatever_is_seen_again() -> None:
         session = await w.leased()
         keys = [w.ready(w.job(), n) for n in range(1, 4)]
         tokens = [w.assign(key, session) for key in keys]
-        w.worker.rescan()
+        w.own.rescan()
         await asyncio.sleep(3)
         assert list(w.runner.launched) == tokens
         for token in tokens:
             w.end(token)
         await w.until(lambda: not w.worker.running)
-        w.worker.rescan()
+        w.own.rescan()
         assert list(w.runner.launched) == tokens
 
     run(body)

@@ -24,6 +24,7 @@ from raftsched.core.commands import (
     CreateJob,
     Form,
     OpenLeadership,
+    OpenSession,
     RunNow,
     SelfReport,
     decode,
@@ -34,10 +35,14 @@ from raftsched.core.model import Instance, InstanceState, Outcome, Overlap, Poli
 from raftsched.core.subjects.cluster import Member, Session
 from raftsched.core.tables import ReadView, Table, from_u64
 from raftsched.errors import NoLeader
+from raftsched.handlers import KINDS
 from raftsched.output.keeping.output_rules import OutputRules
+from raftsched.worker.ports import Applied
 from raftsched.worker.processes.runner import RunEnd, RunSpec
-from raftsched.worker.session.unsent_reports import UnsentReports
-from raftsched.worker.session.worker import Applied, Worker
+from raftsched.worker.session.kept_ends import KeptEnds
+from raftsched.worker.session.own_node import OwnNode
+from raftsched.worker.session.worker import Worker
+from raftsched.worker.tasks.permits import Permits
 
 WALL_MS = 1_800_000_000_000
 BOOT_MS = 5_000_000
@@ -265,23 +270,26 @@ class World:
         self.store_moves = True
         self.raft.on_heartbeat = self._on_heartbeat
         self.raft.commit(Form(b"c", (Member("n1", "h:1", b"1"), Member("n2", "h:2", b"2"))), OpenLeadership(1, "n2"))
-        self.kept_ends: UnsentReports | None = None
+        self.kept_ends: KeptEnds | None = None
         self.worker = self._make(boot_id)
 
     def _make(self, boot_id: str) -> Worker:
-        return Worker(
-            node_id=NODE,
+        self.own = OwnNode(
             raft=self.raft,
             read=self.read,
             clock=self.clock,
-            runner=self.runner,
-            boot_id=boot_id,
-            slots=4,
+            opening=OpenSession(NODE, 0, boot_id, b"", 4, handlers=KINDS, limits_whole_runs=True),
             rng=random.Random(self.seed),
+            permits=Permits(),
             store_moves=lambda: self.store_moves,
-            limits_whole_runs=True,
-            grace_ms=GRACE_MS,
             output_rules=OutputRules(self.read),
+        )
+        return Worker(
+            name=NODE,
+            link=self.own,
+            clock=self.clock,
+            runner=self.runner,
+            grace_ms=GRACE_MS,
             kept_ends=self.kept_ends,
         )
 

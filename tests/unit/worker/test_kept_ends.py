@@ -12,7 +12,7 @@ import pytest
 
 from raftsched.core.commands import Ended, EndSession, encode
 from raftsched.core.model import Delivery, InstanceState, Outcome
-from raftsched.worker.session.unsent_reports import UnsentReports
+from raftsched.worker.session.kept_ends import KeptEnds
 from tests.unit.worker.world import World, run_jumping
 
 STORE = b"store"
@@ -31,7 +31,7 @@ def _in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(directory: Path, body: Callable[[World], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
         world = World()
-        world.kept_ends = UnsentReports(directory / "ends", STORE)
+        world.kept_ends = KeptEnds(directory / "ends", STORE)
         world.worker = world._make("boot-1")
         await world.worker.start()
         try:
@@ -106,17 +106,17 @@ def test_tables_that_are_older_than_the_run_drop_nothing(tmp_path: Path) -> None
 
     async def body(w: World) -> None:
         session = await w.leased()
-        w.kept_ends = UnsentReports(tmp_path / "other", STORE)
+        w.kept_ends = KeptEnds(tmp_path / "other", STORE)
         future = 7
         w.kept_ends.write([encode(Ended(session, future, Outcome.SUCCEEDED, None, 1))])
         w.raft.reachable = False
         await w.start_again("boot-2")  # which does not open a session as long as that one is open
         await asyncio.sleep(10)
-        assert future in w.worker._reports
+        assert future in w.own.reports
         w.raft.reachable = True
         for request in range(1, future + 2):
             w.assign(w.ready(w.job(), request), session)
-        await w.until(lambda: future not in w.worker._reports)
+        await w.until(lambda: future not in w.own.reports)
 
     run(tmp_path, body)
 
@@ -138,7 +138,7 @@ def test_a_node_that_could_not_start_forgets_nothing(tmp_path: Path) -> None:
 
 def test_nothing_is_written_while_the_log_takes_what_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
-    monkeypatch.setattr(UnsentReports, "write", lambda self, commands: written.append(len(commands)))
+    monkeypatch.setattr(KeptEnds, "write", lambda self, commands: written.append(len(commands)))
 
     async def body(w: World) -> None:
         session = await w.leased()
@@ -154,12 +154,12 @@ def test_nothing_is_written_while_the_log_takes_what_is_told(tmp_path: Path, mon
 
 def test_what_is_kept_is_read_again_and_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "ends"
-    kept = UnsentReports(path, STORE)
+    kept = KeptEnds(path, STORE)
     assert kept.read() == ()
     kept.write([b"one", b"two"])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert UnsentReports(path, STORE).read() == (b"one", b"two")
-    assert UnsentReports(path, b"another").read() == (), "the node was made anew: its numbers are others"
+    assert KeptEnds(path, STORE).read() == (b"one", b"two")
+    assert KeptEnds(path, b"another").read() == (), "the node was made anew: its numbers are others"
     path.write_bytes(path.read_bytes()[:-2])
     assert kept.read() == ()
     assert "cannot be read" in caplog.text
@@ -167,5 +167,5 @@ def test_what_is_kept_is_read_again_and_nothing_else(tmp_path: Path, caplog: pyt
     assert len(kept.read()) == 16
     kept.write([])
     assert not path.exists()
-    UnsentReports(tmp_path / "not" / "there", STORE).write([b"one"])
+    KeptEnds(tmp_path / "not" / "there", STORE).write([b"one"])
     assert "1 ends of runs could not be kept" in caplog.text

@@ -30,7 +30,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_File).decode
 
 
-class UnsentReports:
+class KeptEnds:
     def __init__(self, path: Path, store_id: bytes) -> None:
         """`store_id`: of the store beside it. What was kept beside another one is of another life of this node, in
         which the same numbers may mean other runs."""

@@ -1,0 +1,118 @@
+"""The way between a worker and its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from raftsched.core.commands import Ended, LoseAttempt, SelfReport
+from raftsched.core.model import Outcome, OutputRef
+from raftsched.worker.processes.runner import RunSpec
+from raftsched.worker.session.lease_holder import LeaseHolder
+from raftsched.worker.session.reports import Reports
+
+if TYPE_CHECKING:
+    from raftsched.worker.session.worker import Worker
+
+
+class Unstarted(NamedTuple):
+    """The end of a run that was not started, and why. `begun`: see Ended."""
+
+    outcome: Outcome
+    error: str
+    begun: bool = True
+
+
+class Link:
+    """How a session is opened and its lease renewed, how the worker hears what it is given, and how its words come into
+    the log. It decides nothing of a session.
+
+    It calls `adopt`, `granted`, `given` and `start_given`, `kill`, `settled` and `lapse` of the worker. Runs are handed
+    over in its own terms, which `specs` gets back."""
+
+    sends_output = False  # the output of a run is sent before its end is said
+    unrenewed = ""  # why the lease was not renewed last, in words; empty: it was
+    reports: Reports[Any]  # what was said and is not settled
+    _worker: Worker
+    _lease: LeaseHolder
+
+    def attach(self, worker: Worker) -> None:
+        self._worker = worker
+        self._lease = worker.lease
+
+    def start(self) -> None:
+        """Begins to hear."""
+
+    def waits_for(self) -> str:
+        """Returns what keeps the worker from starting anything, in words; empty: nothing."""
+        return ""
+
+    # ------------------------------------------------------------ the session
+
+    def forget_opening(self) -> None:
+        """A session that was asked for is not adopted any more."""
+
+    async def open(self) -> float:
+        """Tells the ends of earlier sessions, asks for a session once, and adopts it if it was opened. Nothing of an
+        earlier one is left. Returns after how many seconds to try again where it was not. Raises what `no_session`
+        explains."""
+        raise NotImplementedError
+
+    def no_session(self, error: Exception) -> tuple[str, float, bool]:
+        """Returns why there is none, in words; how many seconds to wait before the next attempt; and whether it is a
+        known fault."""
+        raise NotImplementedError
+
+    def lapsed(self) -> None:
+        """The worker has no session any more."""
+
+    def tick(self, now: int) -> None:
+        """Does what is due by the clock (boot ms), such as to renew the lease."""
+
+    def tell(self) -> None:
+        """Has the leader hear at once whether the worker takes runs."""
+        raise NotImplementedError
+
+    async def close(self, session: int, ran: Sequence[int]) -> None:
+        """Says what is to be said, and ends the session: nothing of it is left, and nothing will start. `ran`: tokens
+        of what was taken up. Where this does not get through, the session ends when its lease has run out for certain,
+        and its runs count as lost."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ runs
+
+    def specs(self, session: int, todo: Mapping[int, Any]) -> Iterator[tuple[int, RunSpec | Unstarted]]:
+        """Yields what was given as it is started; what has ended meanwhile is left out."""
+        raise NotImplementedError
+
+    def say_started(self, session: int, token: int, started_at_ms: int) -> None:
+        raise NotImplementedError
+
+    def say_progress(self, session: int, token: int, said: SelfReport) -> None:
+        raise NotImplementedError
+
+    def say_end(self, end: Ended | LoseAttempt, output: Any = None) -> None:
+        """`output`: what `send_output` returned."""
+        raise NotImplementedError
+
+    def say(self) -> None:
+        """Sends what is to be said."""
+        raise NotImplementedError
+
+    async def send_output(self, session: int, token: int, output: OutputRef) -> Any:
+        """Returns what the end of the run says of its output, when that is where others can read it. Never raises but
+        when it is cancelled."""
+        return None
+
+    def forget(self, token: int) -> None:
+        """The run is settled."""
+
+    # ------------------------------------------------------------ ends over a restart
+
+    def kept(self, ms: int) -> dict[int, bytes]:
+        """Returns the ends that have waited so long, by token, as they are kept on the disk."""
+        raise NotImplementedError
+
+    def restore(self, ends: Sequence[bytes]) -> None:
+        """Takes ends that an earlier process kept."""
+        raise NotImplementedError
