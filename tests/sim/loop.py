@@ -169,6 +169,7 @@ class Loop(asyncio.AbstractEventLoop):
         self.dead = False
         self.busy_until = 0.0
         self.cost = 0.0  # seconds that each callback takes
+        self.thread_s: Callable[[], float] | None = None  # that what runs in a thread takes; None: none
         self.waiting: deque[Handle] = deque()
         self.stepped = stepped
         self._scheduler = scheduler
@@ -230,9 +231,12 @@ class Loop(asyncio.AbstractEventLoop):
         return task
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Future[Any]:  # type: ignore[override]
-        """At once: what the product runs in other threads on this loop only waits for a writer to end."""
+        """At once where threads take no time. Else it is done when its time is over: a kill before that undoes it."""
         future = self.create_future()
-        future.set_result(func(*args))
+        if self.thread_s is None:
+            future.set_result(func(*args))
+        else:
+            self.call_later(self.thread_s(), lambda: future.done() or future.set_result(func(*args)))
         return future
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:  # type: ignore[override]

@@ -34,6 +34,7 @@ WHILE_DRAINED = "which is drained"
 OVER_LIMITS = "which lets nothing start"
 DONE_TWICE = "is done again under its key"
 NO_MORE = "after one that was to be the last"
+KNOWN_AND_LOST = "is lost by an opening, and its worker could have told its end"
 EXPIRED = "though nothing of it had begun when it expired"
 
 # what may bring an instance to an end, and with it its job's schedule
@@ -92,6 +93,7 @@ class Ledger:
         self.paused = False
         self.counts: dict[str, int] = {}
         self.keyed: dict[bytes, bytes] = {}  # the instance that came of the first run under a key
+        self._reopened: set[int] = set()  # sessions in whose place their workers opened another in the newest entry
         self._suspends = False  # something was applied that may have suspended a job
         self._world = world
         self._data: dict[tuple[int, int], bytes] = {}
@@ -149,6 +151,7 @@ class Ledger:
             return
         decoded = decode_entry(data)
         self.now_ms = decoded.now_ms
+        self._reopened.clear()
         commands: set[type] = {type(_asked(command)) for batch in decoded.batches for command in batch.commands}
         for batch, result in zip(decoded.batches, entry.batches, strict=True):
             if result.answers is None:
@@ -178,6 +181,8 @@ class Ledger:
                     )
                 case AttemptEnded():
                     self.given[action.token].over = True
+                    if action.outcome is Outcome.LOST and not commands & {c.EndSession, c.CloseSession}:
+                        self._told_before(self.given[action.token])
                     self._world.truth.over(action.token, f"entry {entry.index}")
                     touched.append(("ended", action.token, action.instance))
                 case SessionChanged():
@@ -208,6 +213,8 @@ class Ledger:
                 if first != answer.instance:
                     made = instance_text(answer.instance)
                     self._world.checks.fail(f"the run {instance_text(first)} {DONE_TWICE}: {made}")
+            case c.OpenSession() | c.OpenWorker():
+                self._reopened.add(command.replaces)
             case c.PutQueue():
                 self.queues[command.name] = command
             case c.DeleteQueue():
@@ -225,6 +232,12 @@ class Ledger:
             case _:
                 pass
         self._world.dues.accepted(self.now_ms, command, answer, before)
+
+    def _told_before(self, given: Given) -> None:
+        """Where its worker has opened another session, it has told the ends that it knew."""
+        worker = self._world.workers.get(given.node) or self._world.machines.get(given.node)
+        if given.session in self._reopened and worker and worker.runner and given.token in worker.runner.told:
+            self._world.checks.fail(f"attempt {given.token} on {given.node} {KNOWN_AND_LOST}")
 
     def _allowed(self, action: AttemptAssigned, commands: set[type]) -> None:
         """Cluster, node and queue let it start. `commands`: of the same entry, whose order is not looked at."""

@@ -27,7 +27,7 @@ from raftsched.worker.session.worker import Worker
 from raftsched.worker.tasks.permits import Permits
 from tests.sim.clocks import MachineClock
 from tests.sim.jobs.keepers import Site
-from tests.sim.jobs.runner import SimRunner
+from tests.sim.jobs.runner import SimKeptEnds, SimRunner
 from tests.sim.machine import Machine
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class JobsMachine(Machine):
         self.site = Site(world, self, random.Random(rng.random()))
         self.wall_offset_ms = self.clock.wall_offset_ms  # as long as nobody sets it wrong
         self.worker: Worker | None = None
+        self.runner: SimRunner | None = None
         self.leader: Leader | None = None
         self.gateway: Gateway | None = None
         self.slots = rng.choice(world.profile.slots)
@@ -85,7 +86,9 @@ class JobsMachine(Machine):
             permits=Permits(),
             store_moves=partial(store_moves, raft),
         )
-        self.worker = Worker(name=self.name, link=own, runner=self.runner, clock=self.clock)
+        loop.thread_s = self.disk.latency_s
+        kept_ends = SimKeptEnds(self.directory / "ends", raft.store_id, self.runner.told)
+        self.worker = Worker(name=self.name, link=own, runner=self.runner, clock=self.clock, kept_ends=kept_ends)
         self.checks = ConditionProbes(node_id=self.name, raft=raft, read=store.read)
         config = NodeConfig(
             id=self.name,
@@ -103,6 +106,7 @@ class JobsMachine(Machine):
     async def open_rooms(self, raft: Raft) -> None:
         assert self.leader is not None
         assert self.worker is not None
+        assert self.runner is not None
         assert self.gateway is not None
         leader, worker, checks, gateway = self.leader, self.worker, self.checks, self.gateway
         await self.runner.start()
@@ -155,7 +159,7 @@ class JobsMachine(Machine):
         if self.running:
             super().kill(power)
             self.stopping = False
-            self.worker = self.leader = self.gateway = None
+            self.worker = self.runner = self.leader = self.gateway = None
             self.site.node_gone()
             if not power:
                 self._jobs_world.ways.node_gone(self.name)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 from copy import copy
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,7 +37,7 @@ from raftsched.worker.tasks.permits import Permits
 from tests.sim.checks import Violation
 from tests.sim.clocks import MachineClock
 from tests.sim.jobs.keepers import Site
-from tests.sim.jobs.runner import SimRunner
+from tests.sim.jobs.runner import SimKeptEnds, SimRunner
 from tests.sim.loop import Loop
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ Asked = WorkerSessionIn | PollIn | CloseIn
 
 REPEATED_S = (0.2, 12.0)  # how much later a request comes once more
 NO_CONNECTION_S = 0.02
+SENDING_S = ((0.0, 0.05), (0.05, 0.5), (0.5, 5.0))  # of what a run printed
+DISK_S = (0.0003, 0.01)
 
 
 class Way:
@@ -202,12 +206,17 @@ class SimServer:
         return await call.answer
 
 
-class NoOutputs:
-    """raftsched.remote.server_port.Outputs: runs print nothing."""
+class SimOutputs:
+    """raftsched.remote.server_port.Outputs: what runs print is sent, which takes its time, and not looked at."""
+
+    def __init__(self, rng: random.Random, told: set[int]) -> None:
+        self._rng, self._told = rng, told
 
     def begin(self, session: str, token: int) -> None: ...
 
     async def finish(self, session: str, token: int, output: OutputRef) -> OutputPlace | str | list[Printed] | None:
+        await asyncio.sleep(self._rng.uniform(*self._rng.choice(SENDING_S)))
+        self._told.add(token)
         return None
 
     def forget(self, token: int) -> None: ...
@@ -216,8 +225,10 @@ class NoOutputs:
 class RemoteMachine:
     """A machine of a remote worker. `worker`, `loop`: of the running process; None: there is none."""
 
-    def __init__(self, world: JobsWorld, name: str, rng: random.Random) -> None:
+    def __init__(self, world: JobsWorld, name: str, rng: random.Random, path: Path) -> None:
+        """`path`: where its data directories are."""
         self.world = world
+        self._path = path
         self.name = worker_key(name)
         self._name = name
         self._rng = rng
@@ -236,6 +247,7 @@ class RemoteMachine:
         self.incarnation = 0  # processes
         self.directory = 1  # another one: nothing is known of what ran under the one before
         self.worker: Worker | None = None
+        self.runner: SimRunner | None = None
         self.loop: Loop | None = None
         self.stopping = False
 
@@ -257,6 +269,8 @@ class RemoteMachine:
         world.trace.event(self.name, "start", f"#{self.incarnation}")
         self.loop = loop = Loop(world.scheduler, self.name, world.network, lambda: None, self._crashed)
         rng = random.Random(f"{world.seed} {self.name} {self.incarnation}")
+        loop.thread_s = partial(self._rng.uniform, *DISK_S)
+        self.runner = runner = SimRunner(world, self.site, loop, self.clock)
         servers = [SimServer(self, node) for node in world.machines.values()]
         rng.shuffle(servers)
         polls = Polls(
@@ -269,13 +283,15 @@ class RemoteMachine:
                 handlers=list(HANDLERS),
                 incarnation=f"{self.site.boot}/{self.directory}",
             ),
-            outputs=NoOutputs(),
+            outputs=SimOutputs(rng, runner.told),
             clock=self.clock,
             rng=rng,
             permits=Permits(),
         )
-        runner = SimRunner(world, self.site, loop, self.clock)
-        self.worker = Worker(name=self._name, link=polls, runner=runner, clock=self.clock, grace_ms=GRACE_MS)
+        kept_ends = SimKeptEnds(self._path / f"{self._name}-{self.directory}", self._name.encode(), runner.told)
+        self.worker = Worker(
+            name=self._name, link=polls, runner=runner, clock=self.clock, grace_ms=GRACE_MS, kept_ends=kept_ends
+        )
         loop.call_soon(self._begin, loop, self.worker)
 
     def _begin(self, loop: Loop, worker: Worker) -> None:
@@ -301,7 +317,7 @@ class RemoteMachine:
         if self.loop is not None:
             self.world.trace.event(self.name, "power" if power else "kill")
             self.loop.kill()
-            self.loop = self.worker = None
+            self.loop = self.worker = self.runner = None
             self.stopping = False
             self.site.node_gone()
         if power:

@@ -1,20 +1,23 @@
-"""worker.session.worker.Runs on a simulated machine: the node's handle of its supervisor, as worker.processes.runner
-has it."""
+"""What a worker has on a simulated machine: its handle of the supervisor, as worker.processes.runner has it, and the
+ends of runs on the disk."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from raftsched.core.commands import SelfReport
-from raftsched.core.model import Outcome, Verdict
+from raftsched.core.commands import SelfReport, decode
+from raftsched.core.model import Outcome, OutputRef, Verdict
 from raftsched.errors import StartupError
 from raftsched.system.clock import Clock
 from raftsched.worker.processes.runner import RunEnd, RunSpec
+from raftsched.worker.session.kept_ends import KeptEnds
 from tests.sim.jobs.keepers import Site, Slot, Supervisor
 from tests.sim.loop import Loop
 
@@ -27,14 +30,30 @@ LOCK_AGAIN_S = 0.01
 
 
 def saying(end: RunEnd, seed: int, token: int) -> RunEnd:
-    """Returns the end of a run that says more about itself now and then: always the same of one attempt."""
+    """Returns the end of a run that printed or says more about itself now and then: always the same of one attempt."""
     rng = random.Random(f"{seed} {token} says")
+    if end.outcome is not Outcome.LOST and rng.random() < 0.3:
+        end = msgspec.structs.replace(end, output=OutputRef(1, token, 1, b""))
     if end.outcome not in (Outcome.SUCCEEDED, Outcome.FAILED) or rng.random() > 0.12:
         return end
     mine = [Verdict.SNOOZE, Verdict.CANCEL, Verdict.FAIL if end.outcome is Outcome.FAILED else Verdict.SUCCEED]
     verdict = rng.choice([*mine, None])
     said = SelfReport(rng.randrange(101), "so far", b'{"token":%d}' % token)
     return msgspec.structs.replace(end, verdict=verdict, delay_ms=SNOOZED_MS, said=said)
+
+
+class SimKeptEnds(KeptEnds):
+    """The real ones, in files of the machine. `told`: gets the tokens of what is read."""
+
+    def __init__(self, path: Path, store_id: bytes, told: set[int]) -> None:
+        super().__init__(path, store_id)
+        self._told = told
+
+    def read(self) -> tuple[bytes, ...]:
+        found = super().read()
+        for raw in found:
+            self._told.add(json.loads(raw)["report"]["token"] if raw.startswith(b"{") else decode(raw).token)  # type: ignore[union-attr]
+        return found
 
 
 class SimRunner:
@@ -52,6 +71,7 @@ class SimRunner:
         self._number = 0
         self._fences: dict[int, asyncio.Future[None]] = {}
         self._ping_sent: tuple[int, int] | None = None
+        self.told: set[int] = set()  # tokens of runs whose ends this process can report
 
     # ------------------------------------------------------------ life
 
@@ -141,7 +161,10 @@ class SimRunner:
                 token, outcome, started_ms, ended_ms = facts
                 code = {Outcome.SUCCEEDED: 0, Outcome.FAILED: 1}.get(outcome)
                 end = RunEnd(outcome=outcome, started_at_ms=started_ms, ended_at_ms=ended_ms, exit_code=code)
-                self.on_ended(token, saying(end, self._world.seed, token))
+                end = saying(end, self._world.seed, token)
+                if outcome is not Outcome.LOST and end.output is None:
+                    self.told.add(token)
+                self.on_ended(token, end)
             case "began":
                 self.on_started(*facts)
             case "pong":

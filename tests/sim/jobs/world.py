@@ -69,7 +69,7 @@ class JobsWorld(World):
         self.ways = Ways(self, random.Random(f"{seed} ways"))
         self.workers: dict[str, RemoteMachine] = {}
         for number in range(1, self.profile.workers + 1):
-            worker = RemoteMachine(self, f"w{number}", random.Random(f"{seed} worker {number}"))
+            worker = RemoteMachine(self, f"w{number}", random.Random(f"{seed} worker {number}"), directory)
             self.workers[worker.name] = worker
             self.ways.add(worker.name)
         self._errors = _Errors(self)
