@@ -28,8 +28,8 @@ from raftsched.leader.dispatch import lanes, placement
 from raftsched.leader.due import promotion, scheduling, window
 from raftsched.leader.liveness import leases
 from raftsched.raft.consensus import heartbeat
+from raftsched.remote import reports
 from raftsched.schedule import triggers
-from raftsched.worker.session import lease_holder, own_node, worker
 
 # ---------------------------------------------------------------- leases
 
@@ -106,20 +106,6 @@ def no_margin() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def lease_from_receipt() -> Iterator[None]:
-    """A worker counts its lease from when the grant came, not from when it had asked."""
-    real = lease_holder.LeaseHolder.grant
-
-    def grant(self: Any, session: int, sent_ms: int, d_ms: int, now: int) -> bool:
-        if sent_ms in self._sent and now not in self._sent:
-            self._sent.append(now)
-        return real(self, session, now, d_ms, now)
-
-    with patch.object(lease_holder.LeaseHolder, "grant", grant):
-        yield
-
-
 # ---------------------------------------------------------------- sessions
 
 
@@ -160,7 +146,7 @@ def assign_to_closed_sessions() -> Iterator[None]:
 
 @contextmanager
 def reports_of_old_tokens() -> Iterator[None]:
-    """A report ends whatever attempt of its instance is live."""
+    """A report ends whatever attempt of its instance is live; nodes pass on all that remote workers say."""
     real = attempts._live
 
     def live(tx: Tx, session: int, token: int) -> Any:
@@ -173,7 +159,10 @@ def reports_of_old_tokens() -> Iterator[None]:
                 return key, row, row.live
         return None
 
-    with patch.object(attempts, "_live", live):
+    async def passed_on(self: Any, session: int, since_ms: int, told: Any) -> Any:
+        return [(report, self._command(session, since_ms, report, None)) for report in told], []
+
+    with patch.object(attempts, "_live", live), patch.object(reports.Commands, "of", passed_on):
         yield
 
 
@@ -217,26 +206,6 @@ def kill_forgotten() -> Iterator[None]:
         real(tx, key, session)
 
     with patch.object(membership, "lose", lose):
-        yield
-
-
-@contextmanager
-def taken_forgotten() -> Iterator[None]:
-    """A worker starts what it is given as often as it is given."""
-    real = worker.Worker.given
-
-    def given(self: Any, token: int, what: Any) -> None:
-        real(self, token, what)
-        self._newest = 0
-
-    with patch.object(worker.Worker, "given", given):
-        yield
-
-
-@contextmanager
-def only_notifications() -> Iterator[None]:
-    """A node's worker starts what it is told of, and does not look at what the state gives it."""
-    with patch.object(own_node.OwnNode, "_take_given", lambda self, view: None):
         yield
 
 

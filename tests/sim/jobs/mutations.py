@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from tests.sim.jobs import broken, broken_remote, dues, truth
+from tests.sim.jobs import broken, broken_worker, dues, truth
 from tests.sim.jobs.calm import NEVER_ENDS, NOT_CARRIED_OUT, RUN_AGAIN
 from tests.sim.jobs.ledger import (
     AT_MOST_ONCE,
     DONE_TWICE,
     KILLED_BEFORE,
+    KNOWN_AND_LOST,
     LOST_TOO_OFTEN,
     OVER_LIMITS,
     RETRIED_TOO_OFTEN,
@@ -51,39 +52,57 @@ class Mutation:
     seconds: float = 60.0
 
 
+def _both(
+    rule: str,
+    shows: tuple[str, ...],
+    own: str,
+    remote: str | None,
+    patch: Callable[[], AbstractContextManager[object]] = nullcontext,
+    switches: Switches = ALL,
+    nodes: int = 3,
+) -> dict[str, Mutation]:
+    """The rule in the profile `own`, in which nodes run all, and in `remote`, in which remote workers do."""
+    profiles = {rule: own, f"worker_{rule}": remote or "worker-islands"}
+    return {name: Mutation(shows, profile, patch, switches, nodes) for name, profile in profiles.items()}
+
+
 MUTATIONS: dict[str, Mutation] = {
     # leases
-    "quorum_age_from_sending": Mutation(LEADS_TOO_LONG, "growing-delay", broken.quorum_age_from_receipt, nodes=5),
-    "grants_shrink_with_quorum_age": Mutation(APART, "islands", broken.whole_grants, nodes=5),
-    "new_leader_waits": Mutation(APART, "elections", broken.new_leader_in_a_hurry),
-    "held_lease_is_moved_on": Mutation(APART, "elections", broken.leases_not_moved_on),
-    "margin": Mutation(APART, "slewed", broken.no_margin),
-    "lease_from_sending": Mutation(APART, "late-grants", broken.lease_from_receipt),
-    "self_kill": Mutation(APART, "stops", switches=Switches(self_kill=False)),
-    "kill_before_end": Mutation(APART, "slewed", switches=Switches(kill_before_end=False)),
+    **_both("quorum_age_from_sending", LEADS_TOO_LONG, "growing-delay", None, broken.quorum_age_from_receipt, nodes=5),
+    **_both("grants_shrink_with_quorum_age", APART, "islands", "worker-islands", broken.whole_grants, nodes=5),
+    **_both("new_leader_waits", APART, "elections", "worker-elections", broken.new_leader_in_a_hurry),
+    **_both("held_lease_is_moved_on", APART, "elections", "worker-elections", broken.leases_not_moved_on),
+    **_both("margin", APART, "slewed", "worker-slewed", broken.no_margin),
+    **_both("lease_from_sending", APART, "late-grants", "worker-late-grants", broken_worker.lease_from_receipt),
+    **_both("self_kill", APART, "stops", "worker-stops", switches=Switches(self_kill=False)),
+    **_both("kill_before_end", APART, "slewed", "worker-slewed", switches=Switches(kill_before_end=False)),
     # sessions
+    **_both("fence", APART, "stops", "worker-stops", switches=Switches(fence=False)),
+    **_both("earlier_run_is_over", APART, "restarts", "worker-restarts", switches=Switches(lock=False)),
+    **_both("lapses_with_its_runs", LOST, "slewed", "worker-slewed", broken_worker.lost_goes_on),
+    **_both("lapses_with_its_supervisor", LOST, "restarts", "worker-restarts", broken_worker.dead_supervisor_unnoticed),
+    **_both(
+        "ends_before_openings", (KNOWN_AND_LOST,), "restarts", "worker-restarts", broken_worker.earlier_ends_untold
+    ),
+    **_both("ends_outlive_processes", (KNOWN_AND_LOST,), "restarts", "worker-restarts", broken_worker.kept_ends_untold),
+    **_both("handed_back_when_over", APART, "restarts", "worker-restarts", broken_worker.handed_back_alive),
     "end_of_newest_leadership": Mutation(APART, "old-ends", broken.ends_of_old_leaders),
     "assign_to_open_session": Mutation(LOST, "handed-back", broken.assign_to_closed_sessions),
-    "earlier_run_is_over": Mutation(APART, "restarts", switches=Switches(lock=False)),
+    "session_of_this_process": Mutation((*APART, truth.STARTED_TWICE), "restarts", broken_worker.any_session_adopted),
+    "openings_in_order": Mutation(APART, "worker-openings", broken_worker.any_opening_replaces),
+    "openings_of_one_process": Mutation(APART, "worker-openings", broken_worker.any_process_replaces),
     # attempts
-    "token_of_report": Mutation((*APART, WRONG_OUTCOME), "stops", broken.reports_of_old_tokens),
-    "kill_only_asks": Mutation(APART, "elections", broken.kill_ends),
-    "killed_stays_killed": Mutation((KILLED_BEFORE,), "stops", broken.kill_forgotten),
-    "started_is_remembered": Mutation((truth.STARTED_TWICE,), "elections", broken.taken_forgotten),
-    "what_is_given_is_looked_up": Mutation(LOST, "snapshots", broken.only_notifications),
-    # remote workers
-    "worker_lease_from_sending": Mutation(APART, "worker-late-grants", broken.lease_from_receipt),
-    "worker_grants_shrink": Mutation(APART, "worker-islands", broken.whole_grants, nodes=5),
-    "worker_lease_is_moved_on": Mutation(APART, "worker-elections", broken.leases_not_moved_on),
-    "new_leader_waits_for_workers": Mutation(APART, "worker-elections", broken.new_leader_in_a_hurry),
-    "margin_for_workers": Mutation(APART, "worker-slewed", broken.no_margin),
-    "worker_kills_before_end": Mutation(APART, "worker-slewed", switches=Switches(kill_before_end=False)),
-    "worker_kills_by_itself": Mutation(APART, "worker-stops", switches=Switches(self_kill=False)),
-    "worker_fences": Mutation(APART, "worker-stops", switches=Switches(fence=False)),
-    "openings_in_order": Mutation(APART, "worker-openings", broken_remote.any_opening_replaces),
-    "openings_of_one_process": Mutation(APART, "worker-openings", broken_remote.any_process_replaces),
-    "taken_is_remembered": Mutation((truth.STARTED_TWICE,), "worker-elections", broken.taken_forgotten),
-    "token_of_worker_report": Mutation((*APART, WRONG_OUTCOME), "worker-repeats", broken_remote.any_report_counts),
+    **_both("token_of_report", (*APART, WRONG_OUTCOME), "stops", "worker-repeats", broken.reports_of_old_tokens),
+    **_both("lost_is_not_reported", (WRONG_OUTCOME,), "stops", "worker-stops", broken_worker.lost_is_reported),
+    **_both("kill_only_asks", APART, "elections", "worker-elections", broken.kill_ends),
+    **_both("killed_stays_killed", (KILLED_BEFORE,), "stops", "worker-stops", broken.kill_forgotten),
+    **_both("taken_once", (truth.STARTED_TWICE,), "elections", "worker-elections", broken_worker.taken_forgotten),
+    "what_is_given_is_looked_up": Mutation(LOST, "snapshots", broken_worker.only_notifications),
+    # trials
+    **_both("t_todo", (*APART, WRONG_OUTCOME), "stops", "worker-stops", broken_worker.given_outlives_its_session),
+    **_both("t_back", APART, "stops", "worker-stops", broken_worker.lease_comes_back),
+    **_both("t_start", APART, "stops", "worker-stops", broken_worker.started_without_lease),
+    **_both("t_of_session", APART, "stops", "worker-stops", switches=Switches(lease_of_session=False)),
     # policies
     "retry_levels": Mutation((RETRIED_TOO_OFTEN,), "elections", broken.retries_without_end),
     "max_lost": Mutation((LOST_TOO_OFTEN,), "restarts", broken.lost_without_end),

@@ -200,6 +200,12 @@ PROFILES: dict[str, JobsProfile] = {
         run_s=15.0,
         run_timeouts_ms=LONG,
     ),
+    "worker-restarts": replace(
+        REMOTE,
+        faults={"worker_kill": 4, "worker_kill_supervisor": 2, "worker_power": 1, "worker_stop": 3, "worker_cut": 3},
+        every_s=1.0,
+        run_s=8.0,
+    ),
     "worker-openings": replace(
         REMOTE,
         faults={"worker_kill": 4, "worker_lossy": 3, "worker_cut": 1},
