@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from raftsched.system import background
 
-pytest_plugins = ["tests.support.costs"]
+pytest_plugins = ["tests.support.async_tests", "tests.support.costs"]
 
 # A busy machine is no failure; and a failure says how to see it again.
 settings.register_profile("raftsched", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])

@@ -311,6 +311,8 @@ class Gateway:
         check(held.row)
         poll = self._enter(held, Poll(request, gone, ended), len(request.reports))
         lease = self._grants.ask(held.row.id, request.pause_ms, request.trouble, poll.event.set)
+        if request.pause_ms:  # the leader hears of it before it hears what is handed back
+            self._grants.hurry(lease)
         try:
             taken = await self._take(held, request.reports) if request.reports else []
             left_ms = min(request.wait_ms, held.poll_ms) - (self._clock.boot_ms() - arrived_ms)

@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,13 +28,11 @@ from tests.support.cluster import Cluster, NodeProcess
 LINE = 64  # bytes
 OUTPUT_MAX = 256 << 20  # bytes: nothing is left out
 LOOK_S = 0.1
-# Prints so many lines, and half of them only when the gate is there.
+# Prints so many lines.
 PRINT = (
-    "import os, sys, time\n"
-    "count, gate = int(sys.argv[1]), sys.argv[2]\n"
+    "import sys\n"
+    "count = int(sys.argv[1])\n"
     "for at in range(0, count, 1000):\n"
-    "    if at >= count // 2:\n"
-    "        while gate and not os.path.exists(gate): time.sleep(0.02)\n"
     f"    sys.stdout.write(''.join('%0{LINE - 1}d\\n' % n for n in range(at, min(at + 1000, count))))\n"
     "    sys.stdout.flush()\n"
 )
@@ -49,9 +47,9 @@ class Streamed:
     seconds: float
 
 
-def handler(count: int, gate: str = "") -> dict[str, Any]:
-    """Prints so many lines; the second half when the file `gate` exists."""
-    return {"exec": [sys.executable, "-c", PRINT, str(count), gate]}
+def handler(count: int) -> dict[str, Any]:
+    """Prints so many lines."""
+    return {"exec": [sys.executable, "-c", PRINT, str(count)]}
 
 
 def printed(count: int) -> str:
@@ -70,9 +68,7 @@ def holder(cluster: Cluster) -> NodeProcess | None:
     return None
 
 
-async def follow(
-    node: NodeProcess, instance: str, count: int, on_size: Callable[[int], None] = lambda size: None
-) -> Streamed:
+async def follow(node: NodeProcess, instance: str, count: int) -> Streamed:
     """Reads it to its end."""
     told, size, began = hashlib.sha256(), 0, time.perf_counter()
     url = f"{node.url}/v1/instances/{instance}/output?follow=true"
@@ -82,7 +78,6 @@ async def follow(
         async for piece in answer.content.iter_chunked(64 * 1024):
             told.update(piece)
             size += len(piece)
-            on_size(size)
     return Streamed(size, told.hexdigest() == printed(count), time.perf_counter() - began)
 
 

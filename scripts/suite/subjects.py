@@ -49,12 +49,12 @@ SUBJECTS = (
     ),
     Subject(
         ("raftsched/remote/",),
-        ("tests/unit/remote", "tests/sim/jobs", *_e2e("workers", "workers_shown", "worker_output", "worker_protocol")),
+        ("tests/unit/remote", "tests/sim/jobs", *_e2e("workers", "workers_shown", "worker_protocol")),
         "`./scripts/bench workers --seconds 60`, `./jepsen-like/run.py --workers 20 --run-on workers` for some minutes",
     ),
     Subject(
         ("raftsched/output/",),
-        ("tests/unit/output", "tests/integration/api/runs", *_e2e("output_store", "worker_output", "shipping")),
+        ("tests/unit/output", "tests/integration/api/runs", *_e2e("output_store", "workers", "shipping")),
     ),
     Subject(("raftsched/notices/",), ("tests/unit/notices", *_e2e("notifications", "webhooks"))),
     Subject(("raftsched/system/",), ("tests/unit/system",)),

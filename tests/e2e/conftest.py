@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.cluster import Cluster
 from tests.support.local_cluster import LocalCluster
+from tests.support.remote_workers import TOOLS, Kind, Workers, missing
 
 HANDLERS = Path(__file__).parent / "handlers"
 
@@ -24,3 +25,23 @@ def processes() -> Iterator[Cluster]:
     """Three processes that the tests of a module share; those that kill nodes start them again."""
     with Cluster(3, pythonpath=HANDLERS) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
+    """The kinds of remote workers whose tools are here."""
+    return {name: Kind(name, tmp_path_factory.mktemp(name)) for name in TOOLS if not missing(name)}
+
+
+@pytest.fixture(scope="module", params=list(TOOLS))
+def kind(request: pytest.FixtureRequest, kinds: dict[str, Kind]) -> Kind:
+    if request.param not in kinds:
+        pytest.skip(f"not installed here: {', '.join(missing(request.param))}")
+    return kinds[request.param]
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[Workers]:
+    made = Workers(tmp_path)
+    yield made
+    made.close()

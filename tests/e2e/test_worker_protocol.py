@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.api_nodes import AnyCluster
-from tests.support.remote_workers import TOOLS, Kind, Worker, Workers, missing
+from tests.support.remote_workers import Kind, Worker, Workers
 from tests.support.scripted_node import Answer, ScriptedNode, problem
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -22,13 +22,12 @@ SAID = f"Its report was refused: {BAD}"
 class Bed:
     """A worker with a run that goes on until there is a file, unless it can do one thing only at a time."""
 
-    def __init__(self, kind: Kind, directory: Path) -> None:
+    def __init__(self, kind: Kind, directory: Path, workers: Workers) -> None:
         self.kind = kind
         self.node = ScriptedNode()
-        self.workers = Workers(directory)
         self.gate = directory / "gate"
         self.long = 0 if kind.name == "bash" else self.node.give(kind.halves, {"to": 2, "gate": str(self.gate)})
-        self.worker: Worker = self.workers.start(kind, cast(AnyCluster, self.node))
+        self.worker: Worker = workers.start(kind, cast(AnyCluster, self.node))
 
     def short(self) -> int:
         """Returns the token of one more run, which ends soon."""
@@ -42,24 +41,15 @@ class Bed:
         assert self.node.opened == 1, self.worker.log.read_text()
         assert self.worker.stop() == 0
 
-    def close(self) -> None:
-        self.gate.touch()
-        self.workers.close()
-        self.node.close()
-
-
-@pytest.fixture(scope="module", params=list(TOOLS))
-def kind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kind:
-    if missing(request.param):
-        pytest.skip(f"not installed here: {', '.join(missing(request.param))}")
-    return Kind(request.param, tmp_path_factory.mktemp(request.param))
-
 
 @pytest.fixture
 def bed(kind: Kind, tmp_path: Path) -> Iterator[Bed]:
-    made = Bed(kind, tmp_path)
+    workers = Workers(tmp_path)
+    made = Bed(kind, tmp_path, workers)
     yield made
-    made.close()
+    made.gate.touch()
+    workers.close()
+    made.node.close()
 
 
 def ends(poll: dict[str, Any], token: int) -> dict[str, Any] | None:

@@ -88,9 +88,9 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "raftsched audit export": "tests/integration/api/auth/test_audit_chain.py",  # to other machines, without end
     "raftsched audit verify /mnt": "tests/integration/api/auth/test_audit_chain.py",
     "printf 'half of it": "tests/integration/api/workers/test_output.py",  # wants a run
-    'echo \'{"progress"': "tests/integration/test_runner_commands.py",  # a run's own lines
-    'echo \'{"state"': "tests/integration/test_runner_commands.py",
-    'echo \'{"outcome"': "tests/integration/test_runner_commands.py",
+    'echo \'{"progress"': "tests/integration/runner/test_commands.py",  # a run's own lines
+    'echo \'{"state"': "tests/integration/runner/test_commands.py",
+    'echo \'{"outcome"': "tests/integration/runner/test_commands.py",
     "raftsched jobs edit": "tests/unit/cli/jobs/test_files.py",  # wants somebody at a terminal
 }
 # pages of commands for other machines -> what tries them; their settings are tried as those of other pages

@@ -355,23 +355,34 @@ async def serving(cluster: LocalCluster, node: str, *, guarded: bool = False) ->
         await cluster.received[node].stop()
 
 
-def run(
+@asynccontextmanager
+async def one_node(
     directory: Path,
-    test: Callable[[Client], Awaitable[None]],
     bounds: Bounds = Bounds(),  # noqa: B008 immutable
     *,
     guarded: bool = False,
     level: int = newest_level(),
+) -> AsyncIterator[Client]:
+    """The API of a cluster of one node. `level`: of the cluster."""
+    cluster = LocalCluster(directory, level=level)
+    cluster.bounds = bounds
+    try:
+        async with serving(cluster, "n1", guarded=guarded) as client:
+            yield client
+    finally:
+        cluster.close()
+
+
+def run(
+    directory: Path,
+    test: Callable[[Client], Awaitable[None]],
+    bounds: Bounds = Bounds(),  # noqa: B008 immutable
+    **how: Any,
 ) -> None:
-    """One test against one node. `level`: of the cluster."""
+    """One test against one node. A test that is a coroutine takes the fixture `call` instead."""
 
     async def main() -> None:
-        cluster = LocalCluster(directory, level=level)
-        cluster.bounds = bounds
-        try:
-            async with serving(cluster, "n1", guarded=guarded) as client:
-                await test(client)
-        finally:
-            cluster.close()
+        async with one_node(directory, bounds, **how) as client:
+            await test(client)
 
     asyncio.run(main())

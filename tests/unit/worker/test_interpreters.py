@@ -58,14 +58,11 @@ def test_what_becomes_of_a_try(found: Any, why: str | None, tmp_path: Path, monk
         assert interpreters.warning(said).startswith("no python and call jobs run here as svc: ")
 
 
-def test_without_functions_or_other_users_nothing_is_tried(tmp_path: Path) -> None:
-    async def body() -> None:
-        run_as = RunAs({"default": "svc"})
-        run_as.users = {"svc": USER}
-        assert await interpreters.tried(("http", "exec"), run_as, (), {}) == {}
-        assert await interpreters.tried(("python", "call"), RunAs(), (), {}) == {}
-
-    asyncio.run(body())
+async def test_without_functions_or_other_users_nothing_is_tried() -> None:
+    run_as = RunAs({"default": "svc"})
+    run_as.users = {"svc": USER}
+    assert await interpreters.tried(("http", "exec"), run_as, (), {}) == {}
+    assert await interpreters.tried(("python", "call"), RunAs(), (), {}) == {}
 
 
 @pytest.mark.parametrize(

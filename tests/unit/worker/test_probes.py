@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +28,7 @@ from raftsched.worker.ports import Applied
 from raftsched.worker.processes.run_as import RunAs
 from raftsched.worker.processes.users import User
 from raftsched.worker.tasks.tasks import NODES_OWN
+from tests.support.async_tests import entered
 from tests.support.memory_view import MemoryView, World
 from tests.support.patience import patient
 
@@ -54,7 +55,6 @@ class Bed:
         self.applied_index = 0
         self.later: set[bytes] = set()  # instances that are not applied here yet
         self.checks = ConditionProbes(node_id="n2", raft=self, read=self.read, limit_ms=limit_ms, run_as=run_as)
-        self.checks.start()
         self.moved = asyncio.Event()  # a thread came back
         back = self.checks._back
 
@@ -63,6 +63,13 @@ class Bed:
             self.moved.set()
 
         self.checks._back = on_back  # type: ignore[assignment]
+
+    async def __aenter__(self) -> Bed:
+        self.checks.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.checks.stop()
 
     @contextmanager
     def read(self) -> Iterator[Behind]:
@@ -113,15 +120,10 @@ class Bed:
                 await self.moved.wait()
 
 
-def play(scene: Callable[[Bed], Coroutine[Any, Any, None]], **options: Any) -> None:
-    async def main() -> None:
-        bed = Bed(**options)
-        try:
-            await scene(bed)
-        finally:
-            bed.checks.stop()
-
-    asyncio.run(main())
+@pytest.fixture
+def bed(asyncio_runner: asyncio.Runner) -> Iterator[Bed]:
+    with entered(asyncio_runner, Bed()) as bed:
+        yield bed
 
 
 @pytest.fixture
@@ -133,40 +135,49 @@ def hang(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     answers.set()
 
 
-def test_what_is_there_is_met(tmp_path: Path) -> None:
-    async def scene(bed: Bed) -> None:
-        key = bed.instance(tmp_path)
-        bed.ask(key, tmp_path)
-        report = await bed.report()
-        assert report == c.ReportConditions(key, bed.world.instance(key).checks_end_at_ms or 0, "n2", True)
-        bed.world.session()
-        bed.world.ok(report)
-        assert not bed.world.instance(key).checking
+@pytest.fixture
+def hang_there(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """The same for paths that end in "hangs"."""
+    answers = threading.Event()
+    exists = probe.ConditionProbe._exists
 
-    play(scene)
+    def hangs(look: probe.ConditionProbe, path: str) -> bool:
+        return answers.wait() if path.endswith("hangs") else exists(look, path)
+
+    monkeypatch.setattr(probe.ConditionProbe, "_exists", hangs)
+    yield answers
+    answers.set()
+
+
+async def test_what_is_there_is_met(bed: Bed, tmp_path: Path) -> None:
+    key = bed.instance(tmp_path)
+    bed.ask(key, tmp_path)
+    report = await bed.report()
+    assert report == c.ReportConditions(key, bed.world.instance(key).checks_end_at_ms or 0, "n2", True)
+    bed.world.session()
+    bed.world.ok(report)
+    assert not bed.world.instance(key).checking
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root looks as somebody else")
-def test_a_condition_sees_what_its_jobs_user_sees() -> None:
+async def test_a_condition_sees_what_its_jobs_user_sees() -> None:
     run_as = RunAs({"default": "nobody"})
     run_as.look_up()
-
-    async def scene(bed: Bed, shared: Path) -> None:
+    with TemporaryDirectory(dir="/tmp") as made:  # that of pytest is not shown to other users
+        shared = Path(made)
         (shared / "own").mkdir(0o700)
         (shared / "own" / "local.token").touch()
         (shared / "shown").touch()
         os.chmod(shared, 0o755)
-        for target, met in (("shown", True), ("own", True), ("own/local.token", False), ("own/l*", False)):
-            bed.ask(bed.instance(shared / target), shared / target)
-            report = await bed.report()
-            assert report.met is met, target
-            await bed.idle()
-        assert "cannot be read" in (report.detail or "")
-        assert (os.geteuid(), os.getegid()) == (0, 0)
-        assert (shared / "own" / "local.token").exists(), "other threads are who they were"
-
-    with TemporaryDirectory(dir="/tmp") as made:  # that of pytest is not shown to other users
-        play(lambda bed: scene(bed, Path(made)), run_as=run_as)
+        async with Bed(run_as=run_as) as bed:
+            for target, met in (("shown", True), ("own", True), ("own/local.token", False), ("own/l*", False)):
+                bed.ask(bed.instance(shared / target), shared / target)
+                report = await bed.report()
+                assert report.met is met, target
+                await bed.idle()
+            assert "cannot be read" in (report.detail or "")
+            assert (os.geteuid(), os.getegid()) == (0, 0)
+            assert (shared / "own" / "local.token").exists(), "other threads are who they were"
 
 
 def as_itself() -> RunAs:
@@ -176,8 +187,8 @@ def as_itself() -> RunAs:
     return run_as
 
 
-def test_asked_before_the_instance_is_there_it_looks_when_it_comes(tmp_path: Path) -> None:
-    async def scene(bed: Bed) -> None:
+async def test_asked_before_the_instance_is_there_it_looks_when_it_comes(tmp_path: Path) -> None:
+    async with Bed(run_as=as_itself()) as bed:
         key = bed.ask_early(tmp_path, applied=7)
         bed.applies(6)
         await bed.idle()
@@ -190,12 +201,10 @@ def test_asked_before_the_instance_is_there_it_looks_when_it_comes(tmp_path: Pat
         await bed.idle()
         assert bed.reports.empty()
 
-    play(scene, run_as=as_itself())
-
 
 @pytest.mark.parametrize("applied", [0, 7], ids=["an earlier version asks", "it was deleted meanwhile"])
-def test_an_instance_that_is_not_there_is_not_looked_for(tmp_path: Path, applied: int) -> None:
-    async def scene(bed: Bed) -> None:
+async def test_an_instance_that_is_not_there_is_not_looked_for(tmp_path: Path, applied: int) -> None:
+    async with Bed(run_as=as_itself()) as bed:
         bed.ask_early(tmp_path, applied)
         bed.applies(7)
         await bed.idle()
@@ -204,8 +213,6 @@ def test_an_instance_that_is_not_there_is_not_looked_for(tmp_path: Path, applied
         assert (await bed.report()).instance == other
         await bed.idle()
         assert bed.reports.empty(), "what is not there yet is not said to be gone"
-
-    play(scene, run_as=as_itself())
 
 
 def test_versions_understand_each_others_questions() -> None:
@@ -220,8 +227,8 @@ def test_versions_understand_each_others_questions() -> None:
     assert decode(msgspec.msgpack.encode(earlier)) == Check(b"i", 5, (condition,), 0)
 
 
-def test_what_comes_early_waits_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(bed: Bed) -> None:
+async def test_what_comes_early_waits_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Bed(run_as=as_itself()) as bed:
         monkeypatch.setattr(module, "EARLY_S", -1.0)
         bed.ask_early(tmp_path, applied=7)
         bed.applies(6)
@@ -234,41 +241,33 @@ def test_what_comes_early_waits_within_bounds(tmp_path: Path, monkeypatch: pytes
         await bed.idle()
         assert bed.reports.empty()
 
-    play(scene, run_as=as_itself())
 
-
-def test_a_job_that_asks_for_a_user_in_vain_is_not_looked_for(tmp_path: Path) -> None:
-
-    async def scene(bed: Bed) -> None:
+async def test_a_job_that_asks_for_a_user_in_vain_is_not_looked_for(tmp_path: Path) -> None:
+    async with Bed(run_as=as_itself()) as bed:
         key = bed.instance(tmp_path)
         bed.world.view.delete(Table.JOBS, u64(bed.world.instance(key).job_id))
         bed.ask(key, tmp_path)
         report = await bed.report()
         assert (report.met, report.detail) == (False, "n2 does not look: the job's definition is gone.")
 
-    play(scene, run_as=as_itself())
+
+async def test_what_is_no_news_is_not_reported(bed: Bed, tmp_path: Path) -> None:
+    missing = tmp_path / "no"
+    key = bed.instance(missing)
+    bed.ask(key, missing)
+    report = await bed.report()
+    assert (report.met, report.detail) == (False, f"No file matches {missing}.")
+    bed.world.ok(report)
+    await bed.idle()
+    bed.ask(key, missing)
+    await bed.idle()
+    assert bed.reports.empty()
+    missing.touch()
+    bed.ask(key, missing)
+    assert (await bed.report()).met
 
 
-def test_what_is_no_news_is_not_reported(tmp_path: Path) -> None:
-    async def scene(bed: Bed) -> None:
-        missing = tmp_path / "no"
-        key = bed.instance(missing)
-        bed.ask(key, missing)
-        report = await bed.report()
-        assert (report.met, report.detail) == (False, f"No file matches {missing}.")
-        bed.world.ok(report)
-        await bed.idle()
-        bed.ask(key, missing)
-        await bed.idle()
-        assert bed.reports.empty()
-        missing.touch()
-        bed.ask(key, missing)
-        assert (await bed.report()).met
-
-    play(scene)
-
-
-def test_asked_twice_it_looks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_asked_twice_it_looks_once(bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[str] = []
     answers = threading.Event()
 
@@ -277,43 +276,35 @@ def test_asked_twice_it_looks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return answers.wait()
 
     monkeypatch.setattr(probe.ConditionProbe, "_exists", exists)
-
-    async def scene(bed: Bed) -> None:
-        key = bed.instance(tmp_path)
-        bed.ask(key, tmp_path)
-        bed.ask(key, tmp_path)
-        answers.set()
-        await bed.report()
-        await bed.idle()
-        assert bed.reports.empty()
-
-    play(scene)
+    key = bed.instance(tmp_path)
+    bed.ask(key, tmp_path)
+    bed.ask(key, tmp_path)
+    answers.set()
+    await bed.report()
+    await bed.idle()
+    assert bed.reports.empty()
     assert looks == [str(tmp_path)]
 
 
-def test_the_time_of_a_look_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_time_of_a_look_ends_with_it(bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[asyncio.TimerHandle] = []
+    loop = bed.checks._loop
+    call_later = loop.call_later
 
-    async def scene(bed: Bed) -> None:
-        loop = bed.checks._loop
-        call_later = loop.call_later
+    def limit(*args: Any) -> asyncio.TimerHandle:
+        limits.append(call_later(*args))
+        return limits[-1]
 
-        def limit(*args: Any) -> asyncio.TimerHandle:
-            limits.append(call_later(*args))
-            return limits[-1]
-
-        monkeypatch.setattr(
-            bed.checks, "_loop", SimpleNamespace(call_later=limit, call_soon_threadsafe=loop.call_soon_threadsafe)
-        )
-        bed.ask(bed.instance(tmp_path), tmp_path)
-        assert (await bed.report()).met
-        assert [handle.cancelled() for handle in limits] == [True]
-
-    play(scene)
+    monkeypatch.setattr(
+        bed.checks, "_loop", SimpleNamespace(call_later=limit, call_soon_threadsafe=loop.call_soon_threadsafe)
+    )
+    bed.ask(bed.instance(tmp_path), tmp_path)
+    assert (await bed.report()).met
+    assert [handle.cancelled() for handle in limits] == [True]
 
 
-def test_what_hangs_is_given_up_and_its_thread_counts_as_taken(tmp_path: Path, hang: threading.Event) -> None:
-    async def scene(bed: Bed) -> None:
+async def test_what_hangs_is_given_up_and_its_thread_counts_as_taken(tmp_path: Path, hang: threading.Event) -> None:
+    async with Bed(limit_ms=20) as bed:
         keys = [bed.instance(tmp_path) for _ in range(THREADS + 1)]
         for key in keys[:THREADS]:
             bed.ask(key, tmp_path)
@@ -329,22 +320,12 @@ def test_what_hangs_is_given_up_and_its_thread_counts_as_taken(tmp_path: Path, h
         bed.ask(keys[-1], tmp_path)
         assert (await bed.report()).met
 
-    play(scene, limit_ms=20)
-
 
 @pytest.mark.parametrize("limit_ms", [20, 60_000], ids=["given up", "under way"])
-def test_what_hangs_in_one_namespace_holds_up_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit_ms: int
+async def test_what_hangs_in_one_namespace_holds_up_no_other(
+    tmp_path: Path, hang_there: threading.Event, limit_ms: int
 ) -> None:
-    answers = threading.Event()
-    missing = probe.ConditionProbe._exists
-
-    def exists(look: probe.ConditionProbe, path: str) -> bool:
-        return answers.wait() if path.endswith("hangs") else missing(look, path)
-
-    monkeypatch.setattr(probe.ConditionProbe, "_exists", exists)
-
-    async def scene(bed: Bed) -> None:
+    async with Bed(limit_ms=limit_ms) as bed:
         for _ in range(3 * THREADS):
             bed.ask(bed.instance(tmp_path / "hangs"), tmp_path / "hangs")
         if limit_ms == 20:
@@ -358,30 +339,21 @@ def test_what_hangs_in_one_namespace_holds_up_no_other(
             reports.append(await bed.report())
         assert reports[-1].met
         assert len(bed.checks._looking) == THREADS
-        answers.set()
+        hang_there.set()
         await bed.idle()
-
-    play(scene, limit_ms=limit_ms)
 
 
 @pytest.mark.parametrize("spare", [module.HANGING_MAX, 0])
-def test_what_hangs_in_several_namespaces_takes_no_thread_from_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int
+async def test_what_hangs_in_several_namespaces_takes_no_thread_from_the_others(
+    tmp_path: Path, hang_there: threading.Event, monkeypatch: pytest.MonkeyPatch, spare: int
 ) -> None:
     monkeypatch.setattr(module, "HANGING_MAX", spare)
-    answers = threading.Event()
-    missing = probe.ConditionProbe._exists
-
-    def exists(look: probe.ConditionProbe, path: str) -> bool:
-        return answers.wait() if path.endswith("hangs") else missing(look, path)
-
-    monkeypatch.setattr(probe.ConditionProbe, "_exists", exists)
 
     def instance(bed: Bed, namespace: str, target: Path) -> bytes:
         conditions = (Condition(ConditionKind.PATH, str(target)),)
         return bed.world.run_now(bed.world.create(namespace=namespace, conditions=conditions))
 
-    async def scene(bed: Bed) -> None:
+    async with Bed(limit_ms=20) as bed:
         for n in range(module.THREADS_ALL):
             bed.ask(instance(bed, f"n{n // THREADS}", tmp_path / "hangs"), tmp_path / "hangs")
         for _ in range(module.THREADS_ALL):
@@ -394,18 +366,15 @@ def test_what_hangs_in_several_namespaces_takes_no_thread_from_the_others(
             assert report.detail == (
                 f"n2 can look at nothing more: all of its looks hang. Looking for {tmp_path}/hangs is one of them."
             )
-        answers.set()
+        hang_there.set()
         await bed.idle()
 
-    play(scene, limit_ms=20)
 
-
-def test_a_look_that_waits_begins_when_others_are_given_up(
+async def test_a_look_that_waits_begins_when_others_are_given_up(
     tmp_path: Path, hang: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "THREADS_ALL", 1)
-
-    async def scene(bed: Bed) -> None:
+    async with Bed(limit_ms=20) as bed:
         for _ in range(2):
             bed.ask(bed.instance(tmp_path), tmp_path)
         assert len(bed.checks._looking) == 1
@@ -414,83 +383,64 @@ def test_a_look_that_waits_begins_when_others_are_given_up(
         hang.set()
         await bed.idle()
 
-    play(scene, limit_ms=20)
+
+async def test_more_than_there_are_threads_wait_their_turn(bed: Bed, tmp_path: Path, hang: threading.Event) -> None:
+    keys = [bed.instance(tmp_path) for _ in range(3 * THREADS)]
+    for key in keys:
+        bed.ask(key, tmp_path)
+    assert len(bed.checks._looking) == THREADS
+    hang.set()
+    assert {(await bed.report()).instance for _ in keys} == set(keys)
 
 
-def test_more_than_there_are_threads_wait_their_turn(tmp_path: Path, hang: threading.Event) -> None:
-    async def scene(bed: Bed) -> None:
-        keys = [bed.instance(tmp_path) for _ in range(3 * THREADS)]
-        for key in keys:
-            bed.ask(key, tmp_path)
-        assert len(bed.checks._looking) == THREADS
-        hang.set()
-        assert {(await bed.report()).instance for _ in keys} == set(keys)
-
-    play(scene)
-
-
-def test_they_do_not_pile_up(tmp_path: Path, hang: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_they_do_not_pile_up(
+    bed: Bed, tmp_path: Path, hang: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "WAITING_MAX", 2)
-
-    async def scene(bed: Bed) -> None:
-        for key in [bed.instance(tmp_path) for _ in range(THREADS + 5)]:
-            bed.ask(key, tmp_path)
-        hang.set()
-        for _ in range(THREADS + 2):
-            await bed.report()
-        await bed.idle()
-        assert bed.reports.empty()
-
-    play(scene)
+    for key in [bed.instance(tmp_path) for _ in range(THREADS + 5)]:
+        bed.ask(key, tmp_path)
+    hang.set()
+    for _ in range(THREADS + 2):
+        await bed.report()
+    await bed.idle()
+    assert bed.reports.empty()
 
 
-def test_a_bug_in_a_look_is_said_and_frees_its_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_a_bug_in_a_look_is_said_and_frees_its_thread(
+    bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(probe.ConditionProbe, "_exists", lambda look, path: 1 // 0)
-
-    async def scene(bed: Bed) -> None:
-        bed.ask(bed.instance(tmp_path), tmp_path)
-        assert "failed on n2: integer division" in ((await bed.report()).detail or "")
-        await bed.idle()
-
-    play(scene)
+    bed.ask(bed.instance(tmp_path), tmp_path)
+    assert "failed on n2: integer division" in ((await bed.report()).detail or "")
+    await bed.idle()
     assert "a look at conditions failed" in caplog.text
 
 
-def test_malformed_checks_and_a_cluster_that_takes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def scene(bed: Bed) -> None:
-        bed.tell("n1", b"\xc1")
-        key = bed.instance(tmp_path)
-        bed.fail = NoLeader()
-        bed.ask(key, tmp_path)
-        await bed.idle()
-        bed.fail = None
-        bed.ask(key, tmp_path)
-        assert (await bed.report()).met
-
-    play(scene)
+async def test_malformed_checks_and_a_cluster_that_takes_nothing(
+    bed: Bed, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bed.tell("n1", b"\xc1")
+    key = bed.instance(tmp_path)
+    bed.fail = NoLeader()
+    bed.ask(key, tmp_path)
+    await bed.idle()
+    bed.fail = None
+    bed.ask(key, tmp_path)
+    assert (await bed.report()).met
     assert "malformed check from n1" in caplog.text
 
 
-def test_a_stopped_node_says_nothing(tmp_path: Path, hang: threading.Event) -> None:
-    async def scene(bed: Bed) -> None:
-        bed.ask(bed.instance(tmp_path), tmp_path)
-        bed.checks.stop()
-        hang.set()
-        await bed.idle()
-        bed.ask(bed.instance(tmp_path), tmp_path)
-        await bed.idle()
-        assert bed.reports.empty()
-
-    play(scene)
+async def test_a_stopped_node_says_nothing(bed: Bed, tmp_path: Path, hang: threading.Event) -> None:
+    bed.ask(bed.instance(tmp_path), tmp_path)
+    bed.checks.stop()
+    hang.set()
+    await bed.idle()
+    bed.ask(bed.instance(tmp_path), tmp_path)
+    await bed.idle()
+    assert bed.reports.empty()
 
 
-def test_a_detail_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_detail_has_bounds(bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe.ConditionProbe, "missing", lambda self: "x" * 2 * ERROR_MAX)
-
-    async def scene(bed: Bed) -> None:
-        bed.ask(bed.instance(tmp_path), tmp_path)
-        assert len((await bed.report()).detail or "") == ERROR_MAX
-
-    play(scene)
+    bed.ask(bed.instance(tmp_path), tmp_path)
+    assert len((await bed.report()).detail or "") == ERROR_MAX

@@ -61,56 +61,47 @@ def test_an_address_needs_no_resolver(servers: Servers, host: str, wanted: str) 
     assert not servers.asked
 
 
-def test_a_name_that_nobody_answers_for_has_one_thread_however_many_want_it(servers: Servers) -> None:
-    async def body() -> None:
-        resolver = Resolver()
-        waiting = [asyncio.create_task(resolver.addresses("silent")) for _ in range(20)]
-        found = await within(resolver.addresses("quick"))
-        assert found == ["192.0.2.1", "2001:db8::1"]
-        for task in waiting[1:]:
-            task.cancel()
-        await within(asyncio.wait(waiting[1:]))
-        again = asyncio.create_task(resolver.addresses("silent"))
-        assert await within(resolver.addresses("quick.too")) == found
-        assert servers.asked == {"silent": 1, "quick": 1, "quick.too": 1}
-        servers.of("silent").set()
-        assert await within(waiting[0]) == await within(again) == found
-        assert await within(resolver.addresses("silent")) == found
-        assert servers.asked["silent"] == 2, "it may have changed"
-
-    asyncio.run(body())
+async def test_a_name_that_nobody_answers_for_has_one_thread_however_many_want_it(servers: Servers) -> None:
+    resolver = Resolver()
+    waiting = [asyncio.create_task(resolver.addresses("silent")) for _ in range(20)]
+    found = await within(resolver.addresses("quick"))
+    assert found == ["192.0.2.1", "2001:db8::1"]
+    for task in waiting[1:]:
+        task.cancel()
+    await within(asyncio.wait(waiting[1:]))
+    again = asyncio.create_task(resolver.addresses("silent"))
+    assert await within(resolver.addresses("quick.too")) == found
+    assert servers.asked == {"silent": 1, "quick": 1, "quick.too": 1}
+    servers.of("silent").set()
+    assert await within(waiting[0]) == await within(again) == found
+    assert await within(resolver.addresses("silent")) == found
+    assert servers.asked["silent"] == 2, "it may have changed"
 
 
-def test_who_waits_for_a_thread_and_leaves_takes_none(servers: Servers) -> None:
-    async def body() -> None:
-        resolver = Resolver()
-        silent = [asyncio.create_task(resolver.addresses(f"silent{n}")) for n in range(2)]
-        await until(lambda: len(servers.asked) == 2)
-        left = [asyncio.create_task(resolver.addresses("left")) for _ in range(2)]
-        await asyncio.sleep(0)
-        left[0].cancel()
-        left[1].cancel()
-        again = asyncio.create_task(resolver.addresses("left"))  # before anybody has noticed
-        await within(asyncio.wait(left))
-        again.cancel()
-        await within(asyncio.wait([again]))
-        quick = asyncio.create_task(resolver.addresses("quick"))
-        servers.of("silent0").set()
-        assert await within(quick)
-        assert "left" not in servers.asked
-        servers.answer_all()
-        await within(asyncio.gather(*silent))
-
-    asyncio.run(body())
+async def test_who_waits_for_a_thread_and_leaves_takes_none(servers: Servers) -> None:
+    resolver = Resolver()
+    silent = [asyncio.create_task(resolver.addresses(f"silent{n}")) for n in range(2)]
+    await until(lambda: len(servers.asked) == 2)
+    left = [asyncio.create_task(resolver.addresses("left")) for _ in range(2)]
+    await asyncio.sleep(0)
+    left[0].cancel()
+    left[1].cancel()
+    again = asyncio.create_task(resolver.addresses("left"))  # before anybody has noticed
+    await within(asyncio.wait(left))
+    again.cancel()
+    await within(asyncio.wait([again]))
+    quick = asyncio.create_task(resolver.addresses("quick"))
+    servers.of("silent0").set()
+    assert await within(quick)
+    assert "left" not in servers.asked
+    servers.answer_all()
+    await within(asyncio.gather(*silent))
 
 
-def test_a_name_that_is_none_is_an_error_for_all_who_want_it(servers: Servers) -> None:
-    async def body() -> None:
-        resolver = Resolver()
-        tasks = [asyncio.create_task(resolver.addresses("quick.nowhere")) for _ in range(2)]
-        done, _ = await within(asyncio.wait(tasks))
-        assert [type(task.exception()) for task in done] == [socket.gaierror] * 2
-        with pytest.raises(UnicodeError):
-            await resolver.addresses("a" * 64 + ".example")
-
-    asyncio.run(body())
+async def test_a_name_that_is_none_is_an_error_for_all_who_want_it(servers: Servers) -> None:
+    resolver = Resolver()
+    tasks = [asyncio.create_task(resolver.addresses("quick.nowhere")) for _ in range(2)]
+    done, _ = await within(asyncio.wait(tasks))
+    assert [type(task.exception()) for task in done] == [socket.gaierror] * 2
+    with pytest.raises(UnicodeError):
+        await resolver.addresses("a" * 64 + ".example")

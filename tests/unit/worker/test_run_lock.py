@@ -16,31 +16,25 @@ from raftsched.worker.processes.run_lock import FIRST_WORD_S, RunLock, holders
 from tests.support.clock import ManualClock
 
 
-def test_it_names_who_holds_it_until_it_is_free(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_it_names_who_holds_it_until_it_is_free(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "supervisor.lock"
-
-    async def body() -> None:
-        with path.open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            holder = subprocess.Popen(
-                [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(file.fileno(),)
-            )
-        clock = ManualClock(boot=0)
-        lock = RunLock(path, clock)
-        with holder:
-            taking = asyncio.create_task(lock.take(None))
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        holder = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(file.fileno(),))
+    clock = ManualClock(boot=0)
+    lock = RunLock(path, clock)
+    with holder:
+        taking = asyncio.create_task(lock.take(None))
+        clock.forward(1000 * FIRST_WORD_S)
+        while not lock.waits_for:
+            await asyncio.sleep(0)
             clock.forward(1000 * FIRST_WORD_S)
-            while not lock.waits_for:
-                await asyncio.sleep(0)
-                clock.forward(1000 * FIRST_WORD_S)
-            assert f"{holder.pid} (python" in lock.waits_for
-            assert str(path) in caplog.text
-            assert not taking.done()
-            holder.communicate()
-        os.close(await taking)
-        assert lock.waits_for == ""
-
-    asyncio.run(body())
+        assert f"{holder.pid} (python" in lock.waits_for
+        assert str(path) in caplog.text
+        assert not taking.done()
+        holder.communicate()
+    os.close(await taking)
+    assert lock.waits_for == ""
 
 
 def test_patience(tmp_path: Path) -> None:

@@ -1,19 +1,19 @@
 """A worker among fakes: the real apply over tables in memory, a leader played by the test, time that only jumps.
 
-Nothing sleeps: the event loop's clock jumps to the next timer when nothing else is to be done.
+`World` is what a test does to a worker and sees of it, whichever way it reaches its cluster: node_world.py has a node's
+own worker, tests/unit/remote/polls_world.py a remote one. Nothing sleeps: the event loop's clock jumps to the next
+timer when nothing else is to be done.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import selectors
-from bisect import bisect_left, insort
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
-
-import msgspec
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from raftsched.core.apply import apply_entry
 from raftsched.core.commands import (
@@ -22,103 +22,46 @@ from raftsched.core.commands import (
     Assign,
     Command,
     CreateJob,
+    Ended,
     Form,
     OpenLeadership,
-    OpenSession,
     RunNow,
     SelfReport,
     decode,
     encode,
 )
 from raftsched.core.entry import EntryResult, encode_entry
-from raftsched.core.model import Instance, InstanceState, Outcome, Overlap, Policy, Trigger, TriggerKind
+from raftsched.core.model import (
+    Attempt,
+    Instance,
+    InstanceState,
+    Outcome,
+    OutputRef,
+    Overlap,
+    Policy,
+    Trigger,
+    TriggerKind,
+)
+from raftsched.core.rows import decode_instance, newest_session
 from raftsched.core.subjects.cluster import Member, Session
-from raftsched.core.tables import ReadView, Table, from_u64
+from raftsched.core.subjects.leasing import Heartbeat, WorkerBeat
+from raftsched.core.tables import ReadView, Table
 from raftsched.errors import NoLeader
-from raftsched.handlers import KINDS
-from raftsched.output.keeping.output_rules import OutputRules
 from raftsched.worker.ports import Applied
 from raftsched.worker.processes.runner import RunEnd, RunSpec
 from raftsched.worker.session.kept_ends import KeptEnds
-from raftsched.worker.session.own_node import OwnNode
+from raftsched.worker.session.link import Link
 from raftsched.worker.session.worker import Worker
-from raftsched.worker.tasks.permits import Permits
+from tests.support.memory_view import MemoryView
 
 WALL_MS = 1_800_000_000_000
 BOOT_MS = 5_000_000
 GRACE_MS = 3_000
-NODE = "n1"
+STORE = b"store"
+OUTPUT = OutputRef(1, 2, 3, b"d" * 32)
+TRUE = b'{"handler":{"exec":["true"]}}'
 
-
-class _JumpingSelector(selectors.DefaultSelector):
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        events = super().select(0)
-        if not events:
-            assert timeout is not None, "nothing will ever happen again"
-            self.now += max(timeout, 0)
-        return events
-
-
-def run_jumping(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Runs it in an event loop whose clock jumps."""
-    selector = _JumpingSelector()
-
-    def new_loop() -> asyncio.AbstractEventLoop:
-        loop = asyncio.SelectorEventLoop(selector)
-        loop.time = lambda: selector.now  # type: ignore[method-assign]
-        return loop
-
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(main())
-
-
-def run(body: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        world = World()
-        await world.worker.start()
-        try:
-            await body(world)
-        finally:
-            await world.worker.stop()
-
-    run_jumping(main)
-
-
-class Tables:
-    """core.tables.View in memory."""
-
-    def __init__(self) -> None:
-        self._rows: dict[Table, dict[bytes, bytes]] = {table: {} for table in Table}
-        self._keys: dict[Table, list[bytes]] = {table: [] for table in Table}
-
-    def get(self, table: Table, key: bytes) -> bytes | None:
-        return self._rows[table].get(key)
-
-    def put(self, table: Table, key: bytes, value: bytes) -> None:
-        if key not in self._rows[table]:
-            insort(self._keys[table], key)
-        self._rows[table][key] = value
-
-    def delete(self, table: Table, key: bytes) -> bool:
-        if self._rows[table].pop(key, None) is None:
-            return False
-        self._keys[table].remove(key)
-        return True
-
-    def scan(
-        self, table: Table, low: bytes = b"", high: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        keys = self._keys[table]
-        picked = keys[bisect_left(keys, low) : len(keys) if high is None else bisect_left(keys, high)]
-        for key in reversed(picked) if reverse else picked:
-            yield key, self._rows[table][key]
-
-    def count(self, table: Table) -> int:
-        return len(self._rows[table])
+Tables = MemoryView
 
 
 class LoopClock:
@@ -156,7 +99,7 @@ class FakeRaft:
         self.leader_id: str | None = "n2"
         self.reachable = True
         self.sent: list[tuple[str, str, bytes]] = []
-        self.on_heartbeat: Callable[[int, bool, int], None] = lambda session, holds, sent_ms: None
+        self.on_sent: Callable[[str, bytes], None] = lambda kind, payload: None
         self.proposed: list[Command] = []  # by the worker
 
     def commit(self, *commands: Command, quiet: bool = False) -> list[Answer]:
@@ -190,21 +133,13 @@ class FakeRaft:
     def subscribe(self, on_applied: Callable[[Sequence[Applied]], None]) -> None:
         self._subscribers.append(on_applied)
 
-    def forget_subscribers(self) -> None:
-        self._subscribers.clear()
-
     def send(self, peer: str, kind: str, payload: bytes) -> bool:
         self.sent.append((peer, kind, payload))
-        if kind == "heartbeat":
-            session, holds, sent_ms, *_ = msgspec.msgpack.decode(payload)
-            self.on_heartbeat(session, holds, sent_ms)
+        self.on_sent(kind, payload)
         return True
 
     def on_message(self, kind: str, handler: Callable[[str, bytes], None]) -> None:
         self._handlers[kind] = handler
-
-    def grant(self, session: int, sent_ms: int, d_ms: int) -> None:
-        self._handlers["grant"]("n2", msgspec.msgpack.encode((session, sent_ms, d_ms)))
 
     def deliver(self, kind: str, payload: bytes) -> None:
         self._handlers[kind]("n2", payload)
@@ -219,11 +154,15 @@ class FakeRunner:
         self.events: list[tuple[Any, ...]] = []
         self.launched: dict[int, RunSpec] = {}
         self.killed: list[int] = []
-        self.lease = (0, 0)
+        self.leases = [(0, 0)]  # all that it was given
         self.fenced = asyncio.Event()  # cleared: fences wait
         self.fenced.set()
         self.moving = True
         self.stopping: Callable[[], Coroutine[Any, Any, Any]] | None = None  # what stop waits for
+
+    @property
+    def lease(self) -> tuple[int, int]:
+        return self.leases[-1]
 
     async def start(self) -> None:
         self.events.append(("start",))
@@ -251,65 +190,149 @@ class FakeRunner:
         self.events.append(("wind down", grace_ms))
 
     def set_lease(self, session: int, deadline_boot_ms: int) -> None:
-        self.lease = (session, deadline_boot_ms)
+        self.leases.append((session, deadline_boot_ms))
 
     async def fence(self) -> None:
         self.events.append(("fence",))
         await self.fenced.wait()
 
 
+class Given(NamedTuple):
+    """A run that the worker's session was given."""
+
+    key: bytes
+    token: int
+
+
 class World:
-    def __init__(self, boot_id: str = "boot-1") -> None:
+    name: str
+    key: str  # of it in the tables
+    ttl_ms: int
+    output: OutputRef  # that the log has of a run which was ended with OUTPUT
+
+    def __init__(self, directory: Path) -> None:
         self.seed = random.SystemRandom().randrange(1 << 32)
         print(f"seed {self.seed}")  # shown when the test fails
+        self.directory = directory
         self.clock = LoopClock()
         self.tables = Tables()
         self.raft = FakeRaft(self.tables, self.clock)
-        self.runner = FakeRunner()
-        self.d_ms: int | None = 5_000  # what each heartbeat is granted; None: nothing
-        self.store_moves = True
-        self.raft.on_heartbeat = self._on_heartbeat
+        self.raft.on_sent = self._on_sent
         self.raft.commit(Form(b"c", (Member("n1", "h:1", b"1"), Member("n2", "h:2", b"2"))), OpenLeadership(1, "n2"))
-        self.kept_ends: KeptEnds | None = None
-        self.worker = self._make(boot_id)
+        self.grant_ms: int | None = self.ttl_ms  # of the lease, each time it is asked for; None: nothing
+        self.answers = asyncio.Event()  # cleared: whoever asks for the lease waits for the answer
+        self.answers.set()
+        self.asked: list[int] = []  # when it was asked for (boot ms)
+        self.kept = directory / "ends"
+        self.make("boot-1")
 
-    def _make(self, boot_id: str) -> Worker:
-        self.own = OwnNode(
-            raft=self.raft,
-            read=self.read,
-            clock=self.clock,
-            opening=OpenSession(NODE, 0, boot_id, b"", 4, handlers=KINDS, limits_whole_runs=True),
-            rng=random.Random(self.seed),
-            permits=Permits(),
-            store_moves=lambda: self.store_moves,
-            output_rules=OutputRules(self.read),
-        )
-        return Worker(
-            name=NODE,
-            link=self.own,
+    def make(self, boot: str) -> Worker:
+        """A worker of another process. `boot`: that of its machine."""
+        self.runner = FakeRunner()
+        self.worker = Worker(
+            name=self.name,
+            link=self._link(boot),
             clock=self.clock,
             runner=self.runner,
             grace_ms=GRACE_MS,
-            kept_ends=self.kept_ends,
+            kept_ends=KeptEnds(self.kept, STORE),
         )
+        return self.worker
 
-    async def start_again(self, boot_id: str = "boot-1") -> None:
-        """In another process, after the one before was killed or has stopped."""
-        self.raft.forget_subscribers()
-        await self.worker._close()
-        if self.worker._tick_timer is not None:
-            self.worker._tick_timer.cancel()
-        self.runner = FakeRunner()
-        self.worker = self._make(boot_id)
-        await self.worker.start()
+    def _link(self, boot: str) -> Link:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """The test is over, and the worker has stopped."""
+
+    def _on_sent(self, kind: str, payload: bytes) -> None:
+        """The leader gets a message."""
+        raise NotImplementedError
+
+    def beats(self) -> Sequence[Heartbeat | WorkerBeat]:
+        """What the leader has heard of the worker."""
+        raise NotImplementedError
+
+    def see_again(self) -> None:
+        """The worker is shown once more what its session was given."""
+        raise NotImplementedError
 
     @contextmanager
     def read(self) -> Iterator[ReadView]:
         yield self.tables
 
-    def _on_heartbeat(self, session: int, holds: bool, sent_ms: int) -> None:
-        if self.d_ms is not None:
-            self.raft.grant(session, sent_ms, self.d_ms)
+    # ------------------------------------------------------------ what befalls the worker
+
+    @contextmanager
+    def cut_off(self) -> Iterator[None]:
+        """It reaches nobody."""
+        self.raft.reachable = False
+        yield
+        self.raft.reachable = True
+
+    @contextmanager
+    def answers_late(self) -> Iterator[None]:
+        self.answers.clear()
+        yield
+        self.answer_all()
+
+    def answer_all(self) -> None:
+        self.answers.set()
+
+    def die(self) -> None:
+        """Its process is killed."""
+        worker = self.worker
+        worker._stopping = True
+        if worker._opener is not None:
+            worker._opener.cancel()
+        for timer in (worker._tick_timer, worker._flush_timer):
+            if timer is not None:
+                timer.cancel()
+        worker.lease.lapse()
+        worker._link.lapsed()
+
+    async def start_again(self, boot: str = "boot-1") -> None:
+        """In another process, after the one before was killed or has stopped."""
+        self.die()
+        await self.make(boot).start()
+
+    def begin(self, token: int) -> None:
+        self.runner.on_started(token, self.clock.wall_ms())
+
+    def end(self, token: int, outcome: Outcome = Outcome.SUCCEEDED, **fields: Any) -> None:
+        """The run is over."""
+        now = self.clock.wall_ms()
+        self.runner.on_ended(token, RunEnd(**{"outcome": outcome, "started_at_ms": now, "ended_at_ms": now} | fields))
+
+    # ------------------------------------------------------------ what the cluster does
+
+    def job(self, body: bytes = TRUE, **policy: Any) -> int:
+        """Creates a manual job; returns its id."""
+        content = Policy(trigger=Trigger(kind=TriggerKind.MANUAL), overlap=Overlap.ALLOW, **policy)
+        job = self.accepted(CreateJob("default", None, content, body)).job
+        assert job is not None
+        return job.id
+
+    def ready(self, job: int, params: bytes | None = None) -> bytes:
+        """A run of it that waits for a worker; returns the instance key."""
+        key = self.accepted(RunNow(job, random.randrange(1 << 60), params)).instance
+        assert key is not None
+        return key
+
+    def assign(self, key: bytes, *, quiet: bool = False) -> Given:
+        token = self.accepted(Assign(key, self.session().id), quiet=quiet).number
+        assert token is not None
+        return Given(key, token)
+
+    def give(self, body: bytes = TRUE, params: bytes | None = None, *, quiet: bool = False, **policy: Any) -> Given:
+        return self.assign(self.ready(self.job(body, **policy), params), quiet=quiet)
+
+    def accepted(self, command: Command, *, quiet: bool = False) -> Accepted:
+        (answer,) = self.raft.commit(command, quiet=quiet)
+        assert isinstance(answer, Accepted), answer
+        return answer
+
+    # ------------------------------------------------------------ what comes of it
 
     async def until(self, true: Callable[[], Any], seconds: float = 60) -> None:
         """Lets time pass until this holds."""
@@ -317,55 +340,73 @@ class World:
         end = loop.time() + seconds
         while not true():
             assert loop.time() < end, "it did not come to pass"
-            await asyncio.sleep(0.01)
-
-    async def failed(self, key: bytes) -> None:
-        await self.until(lambda: self.instance(key).state is InstanceState.FAILED)
+            await asyncio.sleep(0.005)
 
     async def leased(self) -> int:
         """Until the worker holds its lease; returns the session."""
         await self.until(lambda: self.worker.holds_lease)
         return self.worker.session
 
+    async def lapsed(self) -> None:
+        await self.until(lambda: not self.worker.session)
+        assert self.runner.lease == (0, 0)
+
+    async def launched(self, *given: Given) -> None:
+        await self.until(lambda: self.runner.launched.keys() >= {one.token for one in given})
+
+    async def running(self, count: int = 1, **policy: Any) -> list[Given]:
+        """So many runs, which were started."""
+        await self.leased()
+        given = [self.give(**policy) for _ in range(count)]
+        await self.launched(*given)
+        return given
+
+    async def settled(self) -> None:
+        await self.until(lambda: not self.worker.running)
+
+    def instance(self, given: Given) -> Instance:
+        row = self.tables.get(Table.INSTANCES, given.key)
+        assert row is not None
+        return decode_instance(row)
+
+    def state(self, given: Given) -> InstanceState:
+        return self.instance(given).state
+
+    async def becomes(self, given: Given, state: InstanceState) -> Attempt | None:
+        """Returns its last attempt that has ended."""
+        await self.until(lambda: self.state(given) is state)
+        return next(reversed(self.instance(given).attempts), None)
+
+    def was_lost(self, given: Given) -> bool:
+        return self.instance(given).lost > 0
+
     def session(self) -> Session:
-        """The node's newest."""
-        number = self.tables.get(Table.NODES, NODE.encode())
-        assert number is not None
-        row = self.tables.get(Table.SESSIONS, number)
+        """The worker's newest."""
+        _, row = newest_session(self.tables, self.key)
         assert row is not None
-        return msgspec.msgpack.decode(row, type=Session)
+        return row
 
-    def session_number(self) -> int:
-        number = self.tables.get(Table.NODES, NODE.encode())
-        return from_u64(number) if number is not None else 0
+    def is_open(self) -> bool:
+        """Whether it has a session, as the log says."""
+        _, row = newest_session(self.tables, self.key)
+        return row is not None and row.open
 
-    def job(self, body: bytes = b'{"handler":{"exec":["true"]}}', **policy: Any) -> int:
-        """Creates a manual job; returns its id."""
-        content = Policy(trigger=Trigger(kind=TriggerKind.MANUAL), overlap=Overlap.ALLOW, **policy)
-        (answer,) = self.raft.commit(CreateJob("default", None, content, body))
-        assert isinstance(answer, Accepted)
-        assert answer.job is not None
-        return answer.job.id
+    def proposed(self, kind: type[Any] = Ended) -> list[Any]:
+        return [command for command in self.raft.proposed if isinstance(command, kind)]
 
-    def ready(self, job_id: int, request: int = 1, params: bytes | None = None) -> bytes:
-        """A run of it that waits for a worker; returns the instance key."""
-        (answer,) = self.raft.commit(RunNow(job_id, request, params))
-        assert isinstance(answer, Accepted)
-        assert answer.instance is not None
-        return answer.instance
 
-    def assign(self, key: bytes, session: int, *, quiet: bool = False) -> int:
-        """Returns the token."""
-        (answer,) = self.raft.commit(Assign(key, session), quiet=quiet)
-        assert isinstance(answer, Accepted), answer
-        assert answer.number is not None
-        return answer.number
+async def _at_once(work: Callable[..., Any], *given: Any) -> Any:
+    return work(*given)
 
-    def instance(self, key: bytes) -> Instance:
-        row = self.tables.get(Table.INSTANCES, key)
-        assert row is not None
-        return msgspec.msgpack.decode(row, type=Instance)
 
-    def end(self, token: int, outcome: Outcome = Outcome.SUCCEEDED) -> None:
-        """The run is over."""
-        self.runner.on_ended(token, RunEnd(outcome=outcome, started_at_ms=WALL_MS, ended_at_ms=self.clock.wall_ms()))
+@asynccontextmanager
+async def started(world: Callable[[], World]) -> AsyncIterator[Any]:
+    """A world with a worker, of which nothing is left."""
+    made = world()
+    with patch.object(asyncio, "to_thread", _at_once):  # time jumps where nothing is waited for, and a thread would be
+        await made.worker.start()
+        try:
+            yield made
+        finally:
+            await made.worker.stop()
+            made.close()

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
-from pathlib import Path
 
 import pytest
 
 from raftsched.core.model import Outcome
 from raftsched.worker.processes.wire import Exec, Http, Limits, Python, Task
-from tests.integration.runner_bed import Bed
-
-FUNCTIONS = Path(__file__).parent / "runner_functions"
+from tests.integration.runner.bed import Bed
 
 
 @contextmanager
@@ -42,15 +38,11 @@ def no_more_files(pid: int) -> Iterator[None]:
     ],
     ids=["exec", "limited", "python", "http"],
 )
-def test_what_finds_no_descriptor_is_not_begun(tmp_path: Path, task: Task) -> None:
-    async def body() -> None:
-        async with Bed(tmp_path, pythonpath=[FUNCTIONS]) as bed:
-            assert bed.runner.pid is not None
-            with no_more_files(bed.runner.pid):
-                end = await bed.run(task)
-            assert (end.outcome, end.begun, end.started_at_ms) == (Outcome.KILLED, False, None)
-            assert end.error == "this node cannot start a process: Too many open files"
-            again = await bed.run(Exec(("true",), {}))
-            assert (again.outcome, again.begun) == (Outcome.SUCCEEDED, True)
-
-    asyncio.run(body())
+async def test_what_finds_no_descriptor_is_not_begun(bed: Bed, task: Task) -> None:
+    assert bed.runner.pid is not None
+    with no_more_files(bed.runner.pid):
+        end = await bed.run(task)
+    assert (end.outcome, end.begun, end.started_at_ms) == (Outcome.KILLED, False, None)
+    assert end.error == "this node cannot start a process: Too many open files"
+    again = await bed.run(Exec(("true",), {}))
+    assert (again.outcome, again.begun) == (Outcome.SUCCEEDED, True)

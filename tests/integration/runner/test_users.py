@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +18,15 @@ from raftsched.core.model import Outcome
 from raftsched.worker.processes.leftovers import VARIABLE, end_leftovers
 from raftsched.worker.processes.run_as import look_up
 from raftsched.worker.processes.wire import Exec, Limits, Python
-from tests.integration.runner_bed import SCATTERED, STAYS, STUBBORN, Bed, death
+from tests.integration.runner.bed import SCATTERED, STAYS, STUBBORN, Bed, death
 from tests.support.patience import patient, within
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
 
-FUNCTIONS = Path(__file__).parent / "runner_functions"
 PYTHON = "/usr/bin/python3"  # the interpreter of the tests may lie where only root has a way to
 
 
 PRIVATE = ("environ", "mem", "fd", "maps")
-
-
-def run(body: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
-    def test(place: Path) -> None:
-        asyncio.run(body(place))
-
-    test.__name__ = body.__name__
-    return test
 
 
 def script(bed: Bed, text: str) -> Exec:
@@ -63,7 +53,6 @@ def shell(line: str) -> Exec:
     return Exec(("/bin/sh", "-c", line), {})
 
 
-@run
 async def test_a_run_is_its_users_and_no_more(place: Path) -> None:
     async with bed_of(place) as bed:
         told = (
@@ -84,16 +73,14 @@ async def test_a_run_is_its_users_and_no_more(place: Path) -> None:
         assert bed.text(end) == "root\nNoNewPrivs:\t1\n", "the node's own user gains nothing either"
 
 
-@run
 async def test_programs_gain_privileges_only_where_that_is_said(place: Path) -> None:
     async with bed_of(place, allow_new_privileges=True) as bed:
         end = await bed.run(shell("grep NoNewPrivs /proc/self/status"), user="nobody")
         assert bed.text(end) == "NoNewPrivs:\t0\n"
 
 
-@run
 async def test_the_node_is_out_of_reach(place: Path) -> None:
-    async with bed_of(place, pythonpath=[FUNCTIONS]) as bed:
+    async with bed_of(place) as bed:
         (bed.path / "local.token").write_text("secret")
         node, supervisor = os.getpid(), bed.runner.pid
         for target in (
@@ -116,7 +103,6 @@ async def test_the_node_is_out_of_reach(place: Path) -> None:
         assert end.error == f"cannot work in cwd {str(bed.path)!r}: Permission denied"
 
 
-@run
 async def test_trees_of_another_user_end_whole(place: Path) -> None:
     async with bed_of(place) as bed:
         for text, pids in ((STUBBORN, 1), (SCATTERED, 3)):
@@ -134,7 +120,6 @@ async def test_trees_of_another_user_end_whole(place: Path) -> None:
         await death(*found)
 
 
-@run
 async def test_a_run_that_kills_all_it_may_ends_alone(place: Path) -> None:
     async with bed_of(place) as bed:
         other = bed.launch(script(bed, STAYS), user="nobody")
@@ -148,9 +133,8 @@ async def test_a_run_that_kills_all_it_may_ends_alone(place: Path) -> None:
         await bed.end(other)
 
 
-@run
 async def test_a_python_process_of_another_user_goes_with_its_keeper(place: Path) -> None:
-    async with bed_of(place, pythonpath=[FUNCTIONS]) as bed:
+    async with bed_of(place) as bed:
         stays = json.dumps({"fifo": str(place / "pids")}).encode()
         token = bed.launch(Python("plain:stay", stays, {}), user="nobody")
         (pid,) = await bed.pids(1)
@@ -160,7 +144,6 @@ async def test_a_python_process_of_another_user_goes_with_its_keeper(place: Path
         await death(pid)
 
 
-@run
 async def test_limits_hold_for_another_user(place: Path) -> None:
     async with bed_of(place) as bed:
         end = await bed.run(Exec(("/bin/sh", "-c", "ulimit -n"), {}, None, Limits(open_files=99)), user="nobody")

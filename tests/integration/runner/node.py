@@ -13,7 +13,7 @@ from raftsched.output.keeping.store import OutputStore
 from raftsched.system.clock import SystemClock
 from raftsched.worker.processes.runner import Runner, RunSpec
 from raftsched.worker.processes.wire import Exec
-from tests.integration.runner_bed import AS_IT_IS, LONG_MS, MARK, SCATTERED
+from tests.integration.runner.bed import AS_IT_IS, LONG_MS, MARK, SCATTERED
 
 
 async def main(directory: Path, fifo: str, lease_ms: int, mark: str) -> None:

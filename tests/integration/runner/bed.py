@@ -27,6 +27,7 @@ from tests.support.patience import until, within
 
 LONG_MS = 600_000
 AS_IT_IS = replace(Options(**asdict(UNSAID)), nice=0)  # what tests measure is not to give way
+FUNCTIONS = Path(__file__).parent / "functions"  # what python runs find, if nothing else is said
 MARK = "RAFTSCHED_TEST_BED"
 # What a node may have in its environment that is nobody else's.
 NODES_OWN = {
@@ -150,7 +151,7 @@ class Bed:
             max_attempt_bytes=options.pop("max_attempt_bytes", 1 << 20),
             share_of=options.pop("share_of", lambda _: None),
         )
-        places = (str(place.absolute()) for place in options.pop("pythonpath", ()))
+        places = (str(place.absolute()) for place in options.pop("pythonpath", (FUNCTIONS,)))
         options = {**options, "pythonpath": tuple(places)}
         self.runner = Runner(path, self.output, self.clock, options=replace(AS_IT_IS, **options))
         self.runner.on_ended = self._on_ended

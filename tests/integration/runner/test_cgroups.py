@@ -3,7 +3,6 @@ what the kernel does with it, where this process may make groups."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -16,10 +15,9 @@ import pytest
 from raftsched.core.model import Outcome
 from raftsched.worker.processes import cgroup
 from raftsched.worker.processes.wire import Exec, Limits, Python
-from tests.integration.runner_bed import AS_IT_IS, STAYS, Bed, death
+from tests.integration.runner.bed import AS_IT_IS, STAYS, Bed, death
 
 MIB = 2**20
-FUNCTIONS = Path(__file__).parent / "runner_functions"
 
 
 def system(path: Path, *, place: str = "/unit", controllers: str = "cpu memory pids", procs: str = "") -> str:
@@ -77,89 +75,74 @@ def group(runs: Path, token: int) -> Path:
     return runs / f"{token:020d}"
 
 
-def test_a_run_with_a_memory_limit_gets_a_group(tmp_path: Path) -> None:
+async def test_a_run_with_a_memory_limit_gets_a_group(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     runs.mkdir()
     limits = Limits(memory=256 * MIB)
-
-    async def body() -> None:
-        async with Bed(tmp_path, python_processes=1, pythonpath=[FUNCTIONS], cgroups=str(runs)) as bed:
-            first = bed.launch(Exec(("true",), {}, None, limits))
-            assert (await bed.end(first)).outcome is Outcome.SUCCEEDED
-            second = bed.launch(Python("jobs:echo", b"{}", {}, None, limits))
-            assert (await bed.end(second)).outcome is Outcome.SUCCEEDED
-            (warm,) = runs.glob("python-*")
-            for directory in (group(runs, first), warm):
-                found = {file.name: file.read_text() for file in directory.iterdir()}
-                assert found == {
-                    "memory.max": str(256 * MIB),
-                    "memory.oom.group": "1",
-                    "memory.swap.max": "0",
-                    "pids.max": str(AS_IT_IS.pids_max),
-                    "cgroup.procs": "0",  # whoever writes it
-                    "cgroup.kill": "1",  # at the end
-                }
-            other = bed.launch(Exec(("true",), {}))
-            await bed.end(other)
-            found = {file.name for file in group(runs, other).iterdir()}
-            assert found == {"pids.max", "cgroup.procs", "cgroup.kill"}, "each run has one"
-
-    asyncio.run(body())
+    async with Bed(tmp_path, python_processes=1, cgroups=str(runs)) as bed:
+        first = bed.launch(Exec(("true",), {}, None, limits))
+        assert (await bed.end(first)).outcome is Outcome.SUCCEEDED
+        second = bed.launch(Python("jobs:echo", b"{}", {}, None, limits))
+        assert (await bed.end(second)).outcome is Outcome.SUCCEEDED
+        (warm,) = runs.glob("python-*")
+        for directory in (group(runs, first), warm):
+            found = {file.name: file.read_text() for file in directory.iterdir()}
+            assert found == {
+                "memory.max": str(256 * MIB),
+                "memory.oom.group": "1",
+                "memory.swap.max": "0",
+                "pids.max": str(AS_IT_IS.pids_max),
+                "cgroup.procs": "0",  # whoever writes it
+                "cgroup.kill": "1",  # at the end
+            }
+        other = bed.launch(Exec(("true",), {}))
+        await bed.end(other)
+        found = {file.name for file in group(runs, other).iterdir()}
+        assert found == {"pids.max", "cgroup.procs", "cgroup.kill"}, "each run has one"
 
 
 @pytest.mark.parametrize("python", [False, True])
-def test_the_kernels_word_about_memory_is_passed_on(tmp_path: Path, python: bool) -> None:
+async def test_the_kernels_word_about_memory_is_passed_on(tmp_path: Path, python: bool) -> None:
     runs = tmp_path / "runs"
     runs.mkdir()
     events = group(runs, 1) / "memory.events"
     script = f"printf 'low 0\\noom 1\\noom_kill 3\\n' > {events}; kill -9 $$"
     limits = Limits(memory=256 * MIB)
-
-    async def body() -> None:
-        async with Bed(tmp_path, pythonpath=[FUNCTIONS], cgroups=str(runs)) as bed:
-            if python:  # its group has the name of its keeper
-                end = await bed.run(Python("jobs:is_killed", f'{{"runs":"{runs}"}}'.encode(), {}, None, limits))
-                before = "the process ended before the function returned: "
-            else:
-                end = await bed.run(Exec(("/bin/sh", "-c", script), {}, None, limits))
-                before = ""
-            assert end.outcome is Outcome.FAILED
-            assert end.error == f"{before}killed by SIGKILL: it used more memory than limits.memory, 256 MiB"
-
-    asyncio.run(body())
+    async with Bed(tmp_path, cgroups=str(runs)) as bed:
+        if python:  # its group has the name of its keeper
+            end = await bed.run(Python("jobs:is_killed", f'{{"runs":"{runs}"}}'.encode(), {}, None, limits))
+            before = "the process ended before the function returned: "
+        else:
+            end = await bed.run(Exec(("/bin/sh", "-c", script), {}, None, limits))
+            before = ""
+        assert end.outcome is Outcome.FAILED
+        assert end.error == f"{before}killed by SIGKILL: it used more memory than limits.memory, 256 MiB"
 
 
-def test_a_run_has_no_more_than_the_node_gives(tmp_path: Path) -> None:
+async def test_a_run_has_no_more_than_the_node_gives(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     runs.mkdir()
-
-    async def body() -> None:
-        most_of_all = {"pids_max": 33, "memory_max": 64 * MIB}
-        async with Bed(tmp_path, pythonpath=[FUNCTIONS], cgroups=str(runs), **most_of_all) as bed:
-            for limits, most in ((None, 64), (Limits(memory=32 * MIB), 32), (Limits(memory=256 * MIB), 64)):
-                token = bed.launch(Exec(("/bin/sh", "-c", "ulimit -d"), {}, None, limits))
-                assert bed.text(await bed.end(token)) == f"{most * 1024}\n"
-                assert (group(runs, token) / "memory.max").read_text() == str(most * MIB)
-                assert (group(runs, token) / "pids.max").read_text() == "33"
-            end = await bed.run(Python("jobs:echo", b"{}", {}))
-            assert end.outcome is Outcome.SUCCEEDED
-            (warm,) = runs.glob("python-*")
-            assert (warm / "memory.max").read_text() == str(64 * MIB)
-            script = f"echo oom_kill 1 > {group(runs, 5)}/memory.events; kill -9 $$"
-            end = await bed.run(Exec(("/bin/sh", "-c", script), {}))
-            assert end.error == "killed by SIGKILL: it used more memory than this node gives a run, 64 MiB"
-
-    asyncio.run(body())
+    most_of_all = {"pids_max": 33, "memory_max": 64 * MIB}
+    async with Bed(tmp_path, cgroups=str(runs), **most_of_all) as bed:
+        for limits, most in ((None, 64), (Limits(memory=32 * MIB), 32), (Limits(memory=256 * MIB), 64)):
+            token = bed.launch(Exec(("/bin/sh", "-c", "ulimit -d"), {}, None, limits))
+            assert bed.text(await bed.end(token)) == f"{most * 1024}\n"
+            assert (group(runs, token) / "memory.max").read_text() == str(most * MIB)
+            assert (group(runs, token) / "pids.max").read_text() == "33"
+        end = await bed.run(Python("jobs:echo", b"{}", {}))
+        assert end.outcome is Outcome.SUCCEEDED
+        (warm,) = runs.glob("python-*")
+        assert (warm / "memory.max").read_text() == str(64 * MIB)
+        script = f"echo oom_kill 1 > {group(runs, 5)}/memory.events; kill -9 $$"
+        end = await bed.run(Exec(("/bin/sh", "-c", script), {}))
+        assert end.error == "killed by SIGKILL: it used more memory than this node gives a run, 64 MiB"
 
 
-def test_without_a_group_the_other_limits_hold_and_the_run_is_told(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with Bed(tmp_path, cgroups=str(tmp_path / "gone")) as bed:
-            end = await bed.run(Exec(("/bin/sh", "-c", "ulimit -d"), {}, None, Limits(memory=64 * MIB)))
-            assert bed.text(end, "stdout") == f"{64 * 1024}\n"
-            assert "limits.memory holds for each process only" in bed.text(end, "stderr")
-
-    asyncio.run(body())
+async def test_without_a_group_the_other_limits_hold_and_the_run_is_told(tmp_path: Path) -> None:
+    async with Bed(tmp_path, cgroups=str(tmp_path / "gone")) as bed:
+        end = await bed.run(Exec(("/bin/sh", "-c", "ulimit -d"), {}, None, Limits(memory=64 * MIB)))
+        assert bed.text(end, "stdout") == f"{64 * 1024}\n"
+        assert "limits.memory holds for each process only" in bed.text(end, "stderr")
 
 
 def test_what_a_killed_supervisor_left_is_swept(tmp_path: Path) -> None:
@@ -194,23 +177,18 @@ def real() -> Iterator[Path]:
     made.rmdir()
 
 
-def test_a_group_is_ended_whole_and_removed(real: Path, tmp_path: Path) -> None:
+async def test_a_group_is_ended_whole_and_removed(bed: Bed, real: Path) -> None:
     """As a keeper does it, for processes that no /proc walk would find in time."""
     inner = real / "run"
     inner.mkdir()
-
-    async def body() -> None:
-        async with Bed(tmp_path) as bed:
-            token = bed.launch(bed.python_script(f"open('{inner}/cgroup.procs', 'w').write('0')\n{STAYS}"))
-            pids = await bed.pids(1)
-            assert (inner / "cgroup.procs").read_text().split() == [str(pid) for pid in pids]
-            cgroup.kill(str(inner))
-            await death(*pids)
-            await bed.end(token)
-            cgroup.leave(str(inner))
-            assert not inner.exists()
-
-    asyncio.run(body())
+    token = bed.launch(bed.python_script(f"open('{inner}/cgroup.procs', 'w').write('0')\n{STAYS}"))
+    pids = await bed.pids(1)
+    assert (inner / "cgroup.procs").read_text().split() == [str(pid) for pid in pids]
+    cgroup.kill(str(inner))
+    await death(*pids)
+    await bed.end(token)
+    cgroup.leave(str(inner))
+    assert not inner.exists()
 
 
 def test_a_whole_run_is_killed_for_its_memory(real: Path) -> None:
@@ -218,8 +196,8 @@ def test_a_whole_run_is_killed_for_its_memory(real: Path) -> None:
     if not {"memory", "pids"} <= set((real / "cgroup.controllers").read_text().split()):
         pytest.skip("the memory controller is not in version 2 here")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.integration.runner_confined", str(real)],
-        cwd=Path(__file__).parents[2],
+        [sys.executable, "-m", "tests.integration.runner.confined", str(real)],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         check=False,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from raftsched.worker.processes import cgroup
 from raftsched.worker.processes.wire import Exec, Limits
-from tests.integration.runner_bed import Bed
+from tests.integration.runner.bed import Bed
 
 MIB = 2**20
 TAKES = "x = bytearray(40 << 20); __import__('time').sleep(60)"

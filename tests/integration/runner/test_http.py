@@ -13,7 +13,7 @@ from raftsched.core.model import Outcome
 from raftsched.worker.executors.http import retry_after_of
 from raftsched.worker.processes.runner import RunEnd
 from raftsched.worker.processes.wire import Http
-from tests.integration.runner_bed import Bed
+from tests.integration.runner.bed import Bed
 from tests.support.patience import patient_ms, within
 
 Answer = Callable[[str, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -62,47 +62,41 @@ async def one(path: Path, response: bytes, expect: tuple[int, ...] = (), **optio
         return end, bed.text(end)
 
 
-def test_request_and_response(tmp_path: Path) -> None:
+async def test_request_and_response(bed: Bed) -> None:
     seen: list[str] = []
 
     async def answer(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         seen.append(head + (await reader.readexactly(4)).decode())
         writer.write(b"HTTP/1.1 201 Created\r\nContent-Length: 5\r\n\r\nhelloEXTRA")
 
-    async def body() -> None:
-        async with Bed(tmp_path) as bed, Server(answer) as server:
-            url = f"http://127.0.0.1:{server.port}/a/b?c=d"
-            headers = {"Raftsched-Fencing-Token": "7", "host": "mine"}
-            end = await bed.run(Http("POST", url, headers, b"body", ()))
-            assert (end.outcome, end.result) == (Outcome.SUCCEEDED, b'{"status":201}')
-            assert bed.text(end, "stdout") == "hello"
-            head, _, sent = seen[0].partition("\r\n\r\n")
-            first, *rest = head.split("\r\n")
-            assert first == "POST /a/b?c=d HTTP/1.1"
-            assert {"raftsched-fencing-token: 7", "content-length: 4", "host: mine", "connection: close"} <= {
-                line.lower() for line in rest
-            }
-            assert sum(line.lower().startswith("host:") for line in rest) == 1
-            assert sent == "body"
-
-    asyncio.run(body())
+    async with Server(answer) as server:
+        url = f"http://127.0.0.1:{server.port}/a/b?c=d"
+        headers = {"Raftsched-Fencing-Token": "7", "host": "mine"}
+        end = await bed.run(Http("POST", url, headers, b"body", ()))
+        assert (end.outcome, end.result) == (Outcome.SUCCEEDED, b'{"status":201}')
+        assert bed.text(end, "stdout") == "hello"
+        head, _, sent = seen[0].partition("\r\n\r\n")
+        first, *rest = head.split("\r\n")
+        assert first == "POST /a/b?c=d HTTP/1.1"
+        assert {"raftsched-fencing-token: 7", "content-length: 4", "host: mine", "connection: close"} <= {
+            line.lower() for line in rest
+        }
+        assert sum(line.lower().startswith("host:") for line in rest) == 1
+        assert sent == "body"
 
 
-def test_what_is_not_ascii_goes_as_latin_1(tmp_path: Path) -> None:
+async def test_what_is_not_ascii_goes_as_latin_1(bed: Bed) -> None:
     seen: list[str] = []
 
     async def answer(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         seen.append(head)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
-    async def body() -> None:
-        async with Bed(tmp_path) as bed, Server(answer) as server:
-            end = await bed.run(server.get("/caf\xe9?a=%20[b]|c", **{"X-A": " spaced "}))
-            assert (end.outcome, end.error) == (Outcome.SUCCEEDED, None)
-            assert seen[0].startswith("GET /caf%E9?a=%20[b]|c HTTP/1.1\r\n")
-            assert "\r\nX-A: spaced\r\n" in seen[0]
-
-    asyncio.run(body())
+    async with Server(answer) as server:
+        end = await bed.run(server.get("/caf\xe9?a=%20[b]|c", **{"X-A": " spaced "}))
+        assert (end.outcome, end.error) == (Outcome.SUCCEEDED, None)
+        assert seen[0].startswith("GET /caf%E9?a=%20[b]|c HTTP/1.1\r\n")
+        assert "\r\nX-A: spaced\r\n" in seen[0]
 
 
 def test_unexpected_status_fails_with_the_body(tmp_path: Path) -> None:
@@ -158,34 +152,28 @@ def test_a_broken_response_fails(tmp_path: Path) -> None:
         assert reason in text
 
 
-def test_what_is_no_http_fails_at_once_also_when_it_keeps_talking(tmp_path: Path) -> None:
+async def test_what_is_no_http_fails_at_once_also_when_it_keeps_talking(bed: Bed) -> None:
     async def banner(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"SSH-2.0-OpenSSH\r\n")  # and waits for the client's
         if not await reader.read(1):
             raise ConnectionError
 
-    async def body() -> None:
-        async with Bed(tmp_path) as bed, Server(banner) as server:
-            end = await within(bed.run(server.get()))
-            assert end.error is not None
-            assert "does not begin like HTTP/1.1: 'SSH-2.0-OpenSSH'" in end.error
-
-    asyncio.run(body())
+    async with Server(banner) as server:
+        end = await within(bed.run(server.get()))
+        assert end.error is not None
+        assert "does not begin like HTTP/1.1: 'SSH-2.0-OpenSSH'" in end.error
 
 
-def test_a_response_in_small_pieces_is_judged_by_its_whole_begin(tmp_path: Path) -> None:
+async def test_a_response_in_small_pieces_is_judged_by_its_whole_begin(bed: Bed) -> None:
     async def pieces(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HT")
         await asyncio.sleep(0.05)  # two packets
         writer.write(b"TP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n")
 
-    async def body() -> None:
-        async with Bed(tmp_path) as bed, Server(pieces) as server:
-            end = await bed.run(server.get())
-            assert end.error is not None
-            assert "the response is not HTTP/1.1: bad Content-Length" in end.error
-
-    asyncio.run(body())
+    async with Server(pieces) as server:
+        end = await bed.run(server.get())
+        assert end.error is not None
+        assert "the response is not HTTP/1.1: bad Content-Length" in end.error
 
 
 def test_a_large_body_is_cut(tmp_path: Path) -> None:
@@ -197,77 +185,63 @@ def test_a_large_body_is_cut(tmp_path: Path) -> None:
     assert "only the first 100000 bytes of the response were read" in text
 
 
-def test_each_request_has_a_bound_of_its_own(tmp_path: Path) -> None:
+async def test_each_request_has_a_bound_of_its_own(bed: Bed) -> None:
     size = 300_000
     response = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size
-
-    async def body() -> None:
-        async with Bed(tmp_path) as bed, Server(fixed(response)) as server:
-            for bound, keep, read in ((20_000, 0, 20_000), (90_000, 0, 90_000), (90_000, 5_000, 5_000)):
-                end = await bed.run(msgspec.structs.replace(server.get(), keep=keep), output_max=bound)
-                assert f"only the first {read} bytes of the response were read" in bed.text(end)
-
-    asyncio.run(body())
+    async with Server(fixed(response)) as server:
+        for bound, keep, read in ((20_000, 0, 20_000), (90_000, 0, 90_000), (90_000, 5_000, 5_000)):
+            end = await bed.run(msgspec.structs.replace(server.get(), keep=keep), output_max=bound)
+            assert f"only the first {read} bytes of the response were read" in bed.text(end)
 
 
-def test_nobody_there_and_bad_urls(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with Bed(tmp_path) as bed:
-            async with Server(fixed(b"")) as server:
-                port = server.port
-            end = await bed.run(Http("GET", f"http://127.0.0.1:{port}/", {}, b"", ()))
-            assert end.outcome is Outcome.FAILED
-            assert end.error is not None
-            assert end.error.startswith(f"cannot connect to 127.0.0.1:{port}: ")
-            for url in ("ftp://x/", "nothing", "http://127.0.0.1:99999/", "http://h/a b"):
-                assert (await bed.run(Http("GET", url, {}, b"", ()))).outcome is Outcome.FAILED
-            end = await bed.run(Http("GET", "http://127.0.0.1:1/", {"A": "x\r\nB: y"}, b"", ()))
-            assert end.outcome is Outcome.FAILED
-
-    asyncio.run(body())
+async def test_nobody_there_and_bad_urls(bed: Bed) -> None:
+    async with Server(fixed(b"")) as server:
+        port = server.port
+    end = await bed.run(Http("GET", f"http://127.0.0.1:{port}/", {}, b"", ()))
+    assert end.outcome is Outcome.FAILED
+    assert end.error is not None
+    assert end.error.startswith(f"cannot connect to 127.0.0.1:{port}: ")
+    for url in ("ftp://x/", "nothing", "http://127.0.0.1:99999/", "http://h/a b"):
+        assert (await bed.run(Http("GET", url, {}, b"", ()))).outcome is Outcome.FAILED
+    end = await bed.run(Http("GET", "http://127.0.0.1:1/", {"A": "x\r\nB: y"}, b"", ()))
+    assert end.outcome is Outcome.FAILED
 
 
-def test_timeout_and_kill_close_the_connection(tmp_path: Path) -> None:
+async def test_timeout_and_kill_close_the_connection(bed: Bed) -> None:
     arrived = asyncio.Event()
 
     async def answer(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         arrived.set()
         await reader.readexactly(1)  # until the client goes
 
-    async def body() -> None:
-        async with Bed(tmp_path) as bed, Server(answer) as server:
-            timeout_ms = patient_ms(300)  # the process that asks has to get as far as that
-            end = await bed.run(server.get(), timeout_ms=timeout_ms)
-            assert (end.outcome, end.error) == (Outcome.TIMED_OUT, f"timed out after {timeout_ms / 1000:g} s")
-            await within(server.gone.wait())
-            server.gone.clear()
-            arrived.clear()
-            token = bed.launch(server.get())
-            await within(arrived.wait())
-            bed.runner.kill(token, "killed on request")
-            end = await bed.end(token)
-            assert (end.outcome, end.error) == (Outcome.KILLED, "killed on request")
-            await within(server.gone.wait())
-
-    asyncio.run(body())
+    async with Server(answer) as server:
+        timeout_ms = patient_ms(300)  # the process that asks has to get as far as that
+        end = await bed.run(server.get(), timeout_ms=timeout_ms)
+        assert (end.outcome, end.error) == (Outcome.TIMED_OUT, f"timed out after {timeout_ms / 1000:g} s")
+        await within(server.gone.wait())
+        server.gone.clear()
+        arrived.clear()
+        token = bed.launch(server.get())
+        await within(arrived.wait())
+        bed.runner.kill(token, "killed on request")
+        end = await bed.end(token)
+        assert (end.outcome, end.error) == (Outcome.KILLED, "killed on request")
+        await within(server.gone.wait())
 
 
-def test_the_lease_end_closes_the_connection(tmp_path: Path) -> None:
+async def test_the_lease_end_closes_the_connection(bed: Bed) -> None:
     arrived = asyncio.Event()
 
     async def answer(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         arrived.set()
         await reader.readexactly(1)
 
-    async def body() -> None:
-        async with Bed(tmp_path) as bed, Server(answer) as server:
-            token = bed.launch(server.get())
-            await within(arrived.wait())
-            bed.end_lease()
-            await bed.lost(token)
-            await within(server.gone.wait())
-
-    asyncio.run(body())
+    async with Server(answer) as server:
+        token = bed.launch(server.get())
+        await within(arrived.wait())
+        bed.end_lease()
+        await bed.lost(token)
+        await within(server.gone.wait())
 
 
 _CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -288,7 +262,7 @@ FLOODS = {
 }
 
 
-def test_floods_of_a_server_end_and_another_namespace_does_not_wait_for_them(tmp_path: Path) -> None:
+async def test_floods_of_a_server_end_and_another_namespace_does_not_wait_for_them(bed: Bed) -> None:
     everybody = asyncio.Barrier(len(FLOODS) + 1)
 
     async def answer(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -305,20 +279,17 @@ def test_floods_of_a_server_end_and_another_namespace_does_not_wait_for_them(tmp
             writer.write(more)
             await writer.drain()
 
-    async def body() -> None:
-        async with Bed(tmp_path) as bed, Server(answer) as server:
-            tokens = {name: bed.launch(server.get(f"/{name}"), namespace="a") for name in FLOODS}
-            end = await bed.run(server.get("/quiet"), namespace="b")
-            assert (end.outcome, bed.text(end)) == (Outcome.SUCCEEDED, "ok")
-            for name, token in tokens.items():
-                end = await bed.end(token)
-                assert end.outcome is Outcome.FAILED, name
-                assert FLOODS[name][2] in str(end.error), name
-
-    asyncio.run(body())
+    async with Server(answer) as server:
+        tokens = {name: bed.launch(server.get(f"/{name}"), namespace="a") for name in FLOODS}
+        end = await bed.run(server.get("/quiet"), namespace="b")
+        assert (end.outcome, bed.text(end)) == (Outcome.SUCCEEDED, "ok")
+        for name, token in tokens.items():
+            end = await bed.end(token)
+            assert end.outcome is Outcome.FAILED, name
+            assert FLOODS[name][2] in str(end.error), name
 
 
-def test_many_at_once(tmp_path: Path) -> None:
+async def test_many_at_once(bed: Bed) -> None:
     waiting: list[asyncio.StreamWriter] = []
     all_here = asyncio.Event()
     count = 40
@@ -331,26 +302,19 @@ def test_many_at_once(tmp_path: Path) -> None:
         await all_here.wait()
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 
-    async def body() -> None:
-        async with Bed(tmp_path) as bed, Server(answer) as server:
-            tokens = [bed.launch(server.get()) for _ in range(count)]
-            assert {bed.text(await bed.end(token)) for token in tokens} == {"ok"}
-
-    asyncio.run(body())
+    async with Server(answer) as server:
+        tokens = [bed.launch(server.get()) for _ in range(count)]
+        assert {bed.text(await bed.end(token)) for token in tokens} == {"ok"}
 
 
-def test_a_request_may_say_how_much_is_kept_of_the_answer(tmp_path: Path) -> None:
+async def test_a_request_may_say_how_much_is_kept_of_the_answer(bed: Bed) -> None:
     response = b"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n" + b"x" * 300_000
-
-    async def body() -> None:
-        async with Bed(tmp_path) as bed, Server(fixed(response)) as server:
-            end = await bed.run(Http("POST", f"http://127.0.0.1:{server.port}/", {}, b"", (), 1_000))
-            text = bed.text(end)
-            assert end.outcome is Outcome.SUCCEEDED
-            assert 900 <= text.count("x") <= 1_000
-            assert "only the first 1000 bytes of the response were read" in text
-
-    asyncio.run(body())
+    async with Server(fixed(response)) as server:
+        end = await bed.run(Http("POST", f"http://127.0.0.1:{server.port}/", {}, b"", (), 1_000))
+        text = bed.text(end)
+        assert end.outcome is Outcome.SUCCEEDED
+        assert 900 <= text.count("x") <= 1_000
+        assert "only the first 1000 bytes of the response were read" in text
 
 
 def test_it_may_ask_to_come_later(tmp_path: Path) -> None:
