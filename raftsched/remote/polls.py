@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -48,6 +49,7 @@ from raftsched.worker.tasks.permits import Permits
 from raftsched.worker.tasks.tasks import BadJob
 
 OPEN_PATIENCE_S = 5.0  # for the answer of one node
+TELL_MS = 60_000  # ends of an earlier session are told; then a session is asked for once without it: they may be why
 REFUSED_S = 2.0  # before a refused request is sent again, unless its answer names a time
 REFUSED_MAX_S = 30.0
 TAKEN_S = 3.0  # another has the name: it may be free at any moment
@@ -59,6 +61,7 @@ BATCH_BYTES = 256 * 1024  # of JSON in one poll, and one report more
 _REFUSED = "Its report was refused: "
 _NOT_READABLE = frozenset({400, 413, 422})
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
@@ -105,6 +108,7 @@ class Polls(Link):
         self._texts: dict[int, str] = {}  # session -> the text that nodes know it by; of those that reports are about
         self._poll_ms = 0
         self._early_ms = 0  # so much sooner than the lease says the session wants its runs to be ended
+        self._tell_until: int | None = None  # see TELL_MS
         self._most = REPORTS_MAX  # reports of one poll
         self._urgent = False  # something is to be said at once, beside reports
         self._polling: asyncio.Task[None] | None = None
@@ -126,42 +130,38 @@ class Polls(Link):
         """Asks one node to open a session, and adopts it. Raises NoAnswer, Refused."""
         self._asked = self._turns.first
         await self._say_earlier_ends()
-        server = self._asked
-        sent = self._clock.boot_ms()
+        server, sent = self._asked, self._clock.boot_ms()
         # Each request has its own number: one that comes late, after a later one, must not end what that one opened.
         self._opening = replace(self._opening, opening=max(self._opening.opening + 1, sent))
-        try:
-            async with asyncio.timeout(OPEN_PATIENCE_S):
-                out = await server.open(self._opening)
-        except TimeoutError:
-            raise NoAnswer(f"{server.name} did not answer within {OPEN_PATIENCE_S:g} s") from None
-        except NoAnswer as exc:
-            raise NoAnswer(f"{server.name}: {exc}") from None
+        out = await _answer_of(server, server.open(self._opening))
         self._turns.answered(server)
         self._adopt(out, sent)
         return 0.0
 
     async def _say_earlier_ends(self) -> None:
         """Tells the ends of a session that may be open still: with the opening, its attempts without an end are lost.
-        Nothing of it is left. Raises NoAnswer, Refused: whoever does not take them opens no session either."""
+        Nothing of it is left, and nothing else is said of it: the leader takes each poll for a sign that it goes on.
+        Raises NoAnswer, Refused."""
+        self.reports.keep(self.reports.ends())
+        now = self._clock.boot_ms()
+        if self._tell_until is None:
+            self._tell_until = now + TELL_MS
+        if now >= self._tell_until:
+            self._tell_until = None
+            return
+        server = self._asked
         while batch := self._take():
-            server, session = self._turns.first, self._texts.get(batch[0].session, "")
             request = PollIn(max_runs=0, reports=[report.data for report in batch], pause_ms=STOP_PAUSE_MS)
             try:
-                async with asyncio.timeout(OPEN_PATIENCE_S):
-                    await server.poll(session, request)
+                self._settled(batch, await _answer_of(server, server.poll(self._texts[batch[0].session], request)))
             except SessionOver:
-                pass
+                self.reports.settle(batch)
             except Refused as error:
                 if error.status not in _NOT_READABLE:
                     raise
                 self._not_readable(batch, error.detail)
-                continue
-            except TimeoutError:
-                raise NoAnswer(f"{server.name} did not answer within {OPEN_PATIENCE_S:g} s") from None
             finally:
                 self.reports.give_back(batch)
-            self.reports.settle(batch)
 
     def no_session(self, error: Exception) -> tuple[str, float, bool]:
         words = log_texts.without_session(self._asked.name, error, self._token_from)
@@ -178,8 +178,8 @@ class Polls(Link):
         # Keepers begin to kill KILL_BEFORE_MS before the lease ends, a constant of this version. A node of another
         # version may count on more: the lease is taken as so much shorter, so that nothing runs behind its end.
         self._early_ms = max(0, out.kill_before_ms - KILL_BEFORE_MS)
-        self.reports.keep_only(number)
-        self._texts = {number: out.session}
+        self.reports.keep(())
+        self._texts, self._tell_until = {number: out.session}, None
         self._worker.adopt(number, out.ttl_ms)
         self._lease.heartbeat(sent)
         if not self._worker.granted(number, sent, out.lease_ms - self._early_ms):
@@ -208,7 +208,7 @@ class Polls(Link):
                     await self._poll(0, 0)
         if self._worker.session != session:
             return
-        unsaid = {report.token for report in self.reports.ends(lambda report: report.data.outcome == "not_begun")}
+        unsaid = {report.token for report in self.reports.ends() if report.data.outcome == "not_begun"}
         left = [token for token in ran if token in self._worker.runs and token not in unsaid]
         await close_session(self._name, self._turns, text, CloseIn(ran=left[:TOKENS_MAX]), HAND_BACK_S)
 
@@ -311,11 +311,7 @@ class Polls(Link):
             self.unrenewed = ""
         if number != worker.session:  # it ran out before the answer came
             return 0.0
-        refused = {report.token: report for report in out.refused}
-        for report in self.reports.settle(batch):
-            self._settle(report, refused.get(report.token))
-        if batch:
-            self._most = min(REPORTS_MAX, 2 * self._most)
+        self._settled(batch, out)
         for token in out.kill:
             worker.kill(token)
         for run in sorted(out.runs, key=lambda run: run.token):
@@ -368,6 +364,14 @@ class Polls(Link):
     def forget(self, token: int) -> None:
         self._outputs.forget(token)
 
+    def _settled(self, batch: Sequence[Report[Said]], out: PollAnswer) -> None:
+        """They were taken, or refused one by one."""
+        refused = {report.token: report for report in out.refused}
+        for report in self.reports.settle(batch):
+            self._settle(report, refused.get(report.token))
+        if batch:
+            self._most = min(REPORTS_MAX, 2 * self._most)
+
     def _settle(self, report: Report[Said], refused: RefusedReport | None) -> None:
         """The log has it, or never will."""
         if refused is not None and refused.code == "invalid":
@@ -408,10 +412,8 @@ class Polls(Link):
 
     # ------------------------------------------------------------ ends over a restart
 
-    def kept(self, ms: int) -> dict[int, bytes]:
-        before = self._clock.boot_ms() - ms
-        ends = self.reports.ends(lambda report: report.added_at <= before)
-        return {r.token: _encode(_KeptEnd(self._texts.get(r.session, ""), r.data)) for r in ends}
+    def kept(self, report: Report[Said]) -> bytes:
+        return _encode(_KeptEnd(self._texts[report.session], report.data))
 
     def restore(self, ends: Sequence[bytes]) -> None:
         for raw in ends:
@@ -420,6 +422,17 @@ class Polls(Link):
                 session = int(kept.session.partition("-")[0])
                 self._texts[session] = kept.session
                 self._add(session, kept.report)
+
+
+async def _answer_of(server: Server, answer: Awaitable[T]) -> T:
+    """Waits for it. Raises Refused, SessionOver, and NoAnswer with the name of the node."""
+    try:
+        async with asyncio.timeout(OPEN_PATIENCE_S):
+            return await answer
+    except TimeoutError:
+        raise NoAnswer(f"{server.name} did not answer within {OPEN_PATIENCE_S:g} s") from None
+    except NoAnswer as error:
+        raise NoAnswer(f"{server.name}: {error}") from None
 
 
 def _as_failed(report: Said, why: str) -> Said | None:

@@ -9,7 +9,7 @@ from raftsched.core.commands import Ended, LoseAttempt, SelfReport
 from raftsched.core.model import Outcome, OutputRef
 from raftsched.worker.processes.runner import RunSpec
 from raftsched.worker.session.lease_holder import LeaseHolder
-from raftsched.worker.session.reports import Reports
+from raftsched.worker.session.reports import Report, Reports
 
 if TYPE_CHECKING:
     from raftsched.worker.session.worker import Worker
@@ -109,8 +109,8 @@ class Link:
 
     # ------------------------------------------------------------ ends over a restart
 
-    def kept(self, ms: int) -> dict[int, bytes]:
-        """Returns the ends that have waited so long, by token, as they are kept on the disk."""
+    def kept(self, report: Report[Any]) -> bytes:
+        """Returns an end as it is kept on the disk."""
         raise NotImplementedError
 
     def restore(self, ends: Sequence[bytes]) -> None:

@@ -205,6 +205,7 @@ class OwnNode(Link):
         self.tell()
 
     async def close(self, session: int, ran: Sequence[int]) -> None:
+        self._lease.lapse()  # what follows is no lapse of it
         try:
             await self._raft.propose([*self._all_ends(), encode(CloseSession(session, tuple(ran)))], HAND_BACK_S)
         except RaftschedError as error:
@@ -342,9 +343,8 @@ class OwnNode(Link):
                     self.reports.drop(report.token)
         self._submit([report.data for report in late if report.sent_at == now])
 
-    def kept(self, ms: int) -> dict[int, bytes]:
-        before = self._clock.boot_ms() - ms
-        return {report.token: report.data for report in self.reports.ends(lambda report: report.added_at <= before)}
+    def kept(self, report: Report[bytes]) -> bytes:
+        return report.data
 
     def restore(self, ends: Sequence[bytes]) -> None:
         for raw in ends:

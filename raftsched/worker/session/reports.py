@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -133,14 +133,14 @@ class Reports(Generic[T]):
         """Returns those that were sent by then, and are not settled."""
         return [r for r in self._pending.values() if r.sent_at is not None and r.sent_at <= at]
 
-    def ends(self, which: Callable[[Report[T]], bool] = lambda report: True) -> list[Report[T]]:
+    def ends(self) -> list[Report[T]]:
         """Returns the ends among them."""
-        return [report for report in self._pending.values() if report.ends and which(report)]
+        return [report for report in self._pending.values() if report.ends]
 
-    def keep_only(self, session: int) -> None:
-        """Drops what is about runs of other sessions: they are over."""
-        for report in [report for report in self._pending.values() if report.session != session]:
-            self.drop(report.token)
+    def keep(self, reports: Iterable[Report[T]]) -> None:
+        """Drops all others; these are not on their way."""
+        self._pending = {report.token: report for report in reports}
+        self._unsent = dict.fromkeys(self._pending)
 
     def _still(self, batch: Iterable[Report[T]]) -> list[Report[T]]:
         return [report for report in batch if self._pending.get(report.token) is report]

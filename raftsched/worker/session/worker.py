@@ -91,7 +91,7 @@ class Worker:
         self._link.start()
         if self._kept_ends is not None:
             self._link.restore(await asyncio.to_thread(self._kept_ends.read))
-            self._kept = frozenset(self._link.kept(0))
+            self._kept = frozenset(end.token for end in self._link.reports.ends())
             self.say_soon()  # before a session is opened, which would end the one that they are of
         self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
         await self._runner.start()
@@ -143,6 +143,7 @@ class Worker:
             await background.end(task)
         if self._flush_timer is not None:
             self._flush_timer.cancel()
+            self._link.say()
         if session:
             await self._link.close(session, tuple(token for token, under in self._runs.items() if under == session))
         self.lease.lapse()
@@ -153,7 +154,8 @@ class Worker:
         if self._kept_ends is not None:
             if self._writing is not None:
                 await asyncio.wait([self._writing])
-            await asyncio.to_thread(self._kept_ends.write, list(self._link.kept(0).values()))
+            ends = [self._link.kept(end) for end in self._link.reports.ends()]
+            await asyncio.to_thread(self._kept_ends.write, ends)
 
     # ------------------------------------------------------------ what it is
 
@@ -205,7 +207,7 @@ class Worker:
             self._runner.ping()
         self._link.tick(now)
         self._say_self_reports(now)
-        self._keep_ends()
+        self._keep_ends(now)
 
     def check_lease(self, now: int) -> None:
         """Lapses when the lease has run out."""
@@ -213,17 +215,18 @@ class Worker:
             why = self._link.unrenewed
             self.lapse(f"its lease ran out, because {why}" if why else "its lease ran out")
 
-    def _keep_ends(self) -> None:
+    def _keep_ends(self, now: int) -> None:
         """Brings the ends to the disk that the log does not take: this process may be killed before it does."""
         if self._kept_ends is None or (not self._kept and not len(self._link.reports)):
             return
         if self._writing is None or self._writing.done():
-            late = self._link.kept(KEEP_AFTER_MS)
-            if late.keys() != self._kept:
-                self._kept = frozenset(late)
-                self._writing = background.start(
-                    "worker", asyncio.to_thread(self._kept_ends.write, list(late.values()))
-                )
+            before, kept = now - KEEP_AFTER_MS, self._kept
+            late = [end for end in self._link.reports.ends() if end.added_at <= before or end.token in kept]
+            tokens = frozenset(end.token for end in late)
+            if tokens != kept:
+                self._kept = tokens
+                ends = [self._link.kept(end) for end in late]
+                self._writing = background.start("worker", asyncio.to_thread(self._kept_ends.write, ends))
 
     # ------------------------------------------------------------ the session
 
@@ -261,9 +264,11 @@ class Worker:
         self.lease.adopt(session, ttl_ms, self.clock.boot_ms())
         for task in self._finishing.values():
             task.cancel()
+        self._finishing.clear()
         for token in list(self._runs):
             self.settled(token)
         self._newest = 0
+        self._todo.clear()
         self.killing.clear()
         self._errors.clear()
         log.info("%s: session %d", self.name, session, extra={"session": session})
