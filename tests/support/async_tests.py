@@ -24,14 +24,14 @@ T = TypeVar("T")
 
 
 @pytest.fixture
-def asyncio_runner() -> Iterator[asyncio.Runner]:
-    """The event loop of a test and of its fixtures."""
+def asyncio_runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.Runner]:
+    """The event loop of a test and of its fixtures. What the test patches stays so until they have ended."""
     with asyncio.Runner() as runner:
         yield runner
 
 
 @pytest.fixture
-def jumping_runner() -> Iterator[asyncio.Runner]:
+def jumping_runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.Runner]:
     """The same, with a clock that jumps."""
     with asyncio.Runner(loop_factory=jumping_loop) as runner:
         yield runner

@@ -206,44 +206,41 @@ async def test_a_poll_whose_caller_was_killed_is_known_to_be_read_by_nobody(call
     writer.close()
 
 
-def test_a_follower_asks_the_leader_when_it_heard_of_them(tmp_path: Path) -> None:
-    async def main() -> None:
-        cluster = LocalCluster(tmp_path, ("n1", "n2"))
-        try:
-            async with serving(cluster, "n1") as first, serving(cluster, "n2") as second:
-                cluster.heartbeat_ages = {"worker/w1": 2_000}
-                cluster.open_session("n1", first.url)
-                session = open_worker(cluster, "w1")
-                for path in ("/v1/workers", "/v1/workers?limit=1&consistency=leader"):
-                    for call in (first, second):
-                        (found,) = (await call("GET", path))[1]["items"]
-                        assert found["last_heartbeat_at"] == "2029-12-31T23:59:58.000Z", call.url
-                cluster.quiet_workers = {"worker/w1": 1_500}
-                cluster.troubles = {"n1": "no process"}
-                _, job = await first("POST", "/v1/jobs", JOB)
-                _, made = await first("POST", f"/v1/jobs/{job['id']}/run", {})
+async def test_a_follower_asks_the_leader_when_it_heard_of_them(tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path, ("n1", "n2"))
+    try:
+        async with serving(cluster, "n1") as first, serving(cluster, "n2") as second:
+            cluster.heartbeat_ages = {"worker/w1": 2_000}
+            cluster.open_session("n1", first.url)
+            session = open_worker(cluster, "w1")
+            for path in ("/v1/workers", "/v1/workers?limit=1&consistency=leader"):
                 for call in (first, second):
-                    (found,) = (await call("GET", "/v1/workers"))[1]["items"]
-                    assert found["quiet_since"] == "2029-12-31T23:59:58.500Z", call.url
-                    for path in (f"/v1/instances/{made['id']}/explain", f"/v1/jobs/{job['id']}/explain"):
-                        _, why = await call("GET", path)
-                        assert "the worker w1 (it has had no poll open for 1s)" in why["text"], (call.url, path)
-                launched = await given_to(first, session)
-                for call in (first, second):
-                    _, why = await call("GET", f"/v1/instances/{launched}/explain")
-                    assert why["waiting_for"]["text"] == (
-                        "It was given to the worker w1, whose word that it started is awaited; it has had no poll open "
-                        "for 1s."
-                    ), call.url
-                cluster.quiet_workers, cluster.troubles = {}, {}
-                cluster.heartbeat_ages = {"worker/w1": 7_000}
-                instance = await given_to(first, session)
-                _, run_of_it = (await second("GET", "/v1/workers/w1"))[1]["runs"]
-                cluster.apply(c.Started(session, run_of_it["token"], cluster.clock.wall))
-                _, why = await second("GET", f"/v1/instances/{instance}/explain")
-                assert "The leader last heard of the worker w1 7s ago." in why["text"]
-                assert "(worker_ttl and a quarter)" in why["text"]
-        finally:
-            cluster.close()
-
-    asyncio.run(main())
+                    (found,) = (await call("GET", path))[1]["items"]
+                    assert found["last_heartbeat_at"] == "2029-12-31T23:59:58.000Z", call.url
+            cluster.quiet_workers = {"worker/w1": 1_500}
+            cluster.troubles = {"n1": "no process"}
+            _, job = await first("POST", "/v1/jobs", JOB)
+            _, made = await first("POST", f"/v1/jobs/{job['id']}/run", {})
+            for call in (first, second):
+                (found,) = (await call("GET", "/v1/workers"))[1]["items"]
+                assert found["quiet_since"] == "2029-12-31T23:59:58.500Z", call.url
+                for path in (f"/v1/instances/{made['id']}/explain", f"/v1/jobs/{job['id']}/explain"):
+                    _, why = await call("GET", path)
+                    assert "the worker w1 (it has had no poll open for 1s)" in why["text"], (call.url, path)
+            launched = await given_to(first, session)
+            for call in (first, second):
+                _, why = await call("GET", f"/v1/instances/{launched}/explain")
+                assert why["waiting_for"]["text"] == (
+                    "It was given to the worker w1, whose word that it started is awaited; it has had no poll open "
+                    "for 1s."
+                ), call.url
+            cluster.quiet_workers, cluster.troubles = {}, {}
+            cluster.heartbeat_ages = {"worker/w1": 7_000}
+            instance = await given_to(first, session)
+            _, run_of_it = (await second("GET", "/v1/workers/w1"))[1]["runs"]
+            cluster.apply(c.Started(session, run_of_it["token"], cluster.clock.wall))
+            _, why = await second("GET", f"/v1/instances/{instance}/explain")
+            assert "The leader last heard of the worker w1 7s ago." in why["text"]
+            assert "(worker_ttl and a quarter)" in why["text"]
+    finally:
+        cluster.close()

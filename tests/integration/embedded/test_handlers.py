@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -27,49 +26,43 @@ async def call(node: raftsched.Node, name: str, **params: Any) -> raftsched.Inst
     return await node.instances.wait(await node.jobs.run(job), timeout=patient(60))
 
 
-def test_handlers_run_in_supervised_processes_beside_the_program(tmp_path: Path) -> None:
-    async def main() -> None:
-        nodes = cluster(1, directory=tmp_path)
-        async with nodes:
-            (node,) = nodes
-            await node.stop()
-            node.handler("add")(chores.add)
-            node.handler("add-later")(chores.add_later)
-            node.handler("shout")(chores.wrapped)
-            node.handler("clear")(chores.Desk.clear)
-            await nodes.start(node)
-            await node.ready()
-            added = await call(node, "add", left=2, right=3)
-            assert added.state == "SUCCEEDED", added.error
-            assert added.result["sum"] == 5
-            assert added.result["pid"] != os.getpid()
-            assert (await call(node, "add-later", left=2, right=4)).result == 6
-            assert (await call(node, "shout", of="work")).result == {"counted": "WORK"}
-            assert (await call(node, "clear", things=3)).result == -3
-            failed = await call(node, "add", left=2)
-            assert failed.state == "FAILED"
-            assert "right" in (failed.error or "")
-
-    asyncio.run(main())
+async def test_handlers_run_in_supervised_processes_beside_the_program(tmp_path: Path) -> None:
+    nodes = cluster(1, directory=tmp_path)
+    async with nodes:
+        (node,) = nodes
+        await node.stop()
+        node.handler("add")(chores.add)
+        node.handler("add-later")(chores.add_later)
+        node.handler("shout")(chores.wrapped)
+        node.handler("clear")(chores.Desk.clear)
+        await nodes.start(node)
+        await node.ready()
+        added = await call(node, "add", left=2, right=3)
+        assert added.state == "SUCCEEDED", added.error
+        assert added.result["sum"] == 5
+        assert added.result["pid"] != os.getpid()
+        assert (await call(node, "add-later", left=2, right=4)).result == 6
+        assert (await call(node, "shout", of="work")).result == {"counted": "WORK"}
+        assert (await call(node, "clear", things=3)).result == -3
+        failed = await call(node, "add", left=2)
+        assert failed.state == "FAILED"
+        assert "right" in (failed.error or "")
 
 
-def test_a_call_waits_for_a_node_that_has_the_handler(tmp_path: Path) -> None:
-    async def main() -> None:
-        nodes = cluster(3, directory=tmp_path)
-        async with nodes:
-            leader = await nodes.leader()
-            able = next(node for node in nodes if node is not leader)
-            job = await leader.jobs.create(
-                trigger={"manual": True}, handler={"call": "add"}, params={"left": 1, "right": 1}
-            )
-            run = await leader.jobs.run(job)
-            await able.stop()
-            able.handler("add")(chores.add)
-            await nodes.start(able)
-            instance = await leader.instances.wait(run, timeout=patient(60))
-            assert (instance.state, instance.node) == ("SUCCEEDED", able.id)
-
-    asyncio.run(main())
+async def test_a_call_waits_for_a_node_that_has_the_handler(tmp_path: Path) -> None:
+    nodes = cluster(3, directory=tmp_path)
+    async with nodes:
+        leader = await nodes.leader()
+        able = next(node for node in nodes if node is not leader)
+        job = await leader.jobs.create(
+            trigger={"manual": True}, handler={"call": "add"}, params={"left": 1, "right": 1}
+        )
+        run = await leader.jobs.run(job)
+        await able.stop()
+        able.handler("add")(chores.add)
+        await nodes.start(able)
+        instance = await leader.instances.wait(run, timeout=patient(60))
+        assert (instance.state, instance.node) == ("SUCCEEDED", able.id)
 
 
 def test_what_other_processes_cannot_find_is_refused_when_it_is_given() -> None:
@@ -90,42 +83,32 @@ def test_what_other_processes_cannot_find_is_refused_when_it_is_given() -> None:
 
 
 @pytest.mark.parametrize("function", [chores.first_hidden, chores.Desk().tidy], ids=["hidden", "method"])
-def test_what_would_be_something_else_there_is_refused_when_the_node_starts(
+async def test_what_would_be_something_else_there_is_refused_when_the_node_starts(
     tmp_path: Path, function: Callable[..., Any]
 ) -> None:
-    async def main() -> None:
-        before = children()
-        node = raftsched.Node(id="n1", data=tmp_path)
-        node.handler("x")(function)
-        with pytest.raises(StartupError, match=r"handler 'x': .* is not the function that was given"):
-            await node.start()
-        assert not node.running
-        assert children() == before
-
-    asyncio.run(main())
+    before = children()
+    node = raftsched.Node(id="n1", data=tmp_path)
+    node.handler("x")(function)
+    with pytest.raises(StartupError, match=r"handler 'x': .* is not the function that was given"):
+        await node.start()
+    assert not node.running
+    assert children() == before
 
 
-def test_a_name_that_means_two_functions_keeps_the_node_from_starting(tmp_path: Path) -> None:
+async def test_a_name_that_means_two_functions_keeps_the_node_from_starting(tmp_path: Path) -> None:
     (tmp_path / "embedded_rivals.py").write_text(
         "import raftsched\n\n@raftsched.handler('add')\ndef add(left, right): ...\n"
     )
-
-    async def main() -> None:
-        node = raftsched.Node(id="n1", data=tmp_path / "n1", handlers=["embedded_rivals"], pythonpath=[tmp_path])
-        node.handler("add")(chores.add)
-        with pytest.raises(StartupError, match=r"handler 'add': tests\.\S+:add has this name already"):
-            await node.start()
-
-    asyncio.run(main())
+    node = raftsched.Node(id="n1", data=tmp_path / "n1", handlers=["embedded_rivals"], pythonpath=[tmp_path])
+    node.handler("add")(chores.add)
+    with pytest.raises(StartupError, match=r"handler 'add': tests\.\S+:add has this name already"):
+        await node.start()
 
 
-def test_a_handler_that_comes_too_late_is_refused(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with cluster(1, directory=tmp_path) as nodes:
-            with pytest.raises(RuntimeError, match="runs already"):
-                nodes[0].handler("add")
-
-    asyncio.run(main())
+async def test_a_handler_that_comes_too_late_is_refused(tmp_path: Path) -> None:
+    async with cluster(1, directory=tmp_path) as nodes:
+        with pytest.raises(RuntimeError, match="runs already"):
+            nodes[0].handler("add")
 
 
 SCRIPT = """

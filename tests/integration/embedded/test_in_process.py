@@ -19,7 +19,7 @@ from raftsched.worker.processes.runner import RunEnd, RunSpec
 from raftsched.worker.tasks.in_process import PREFIX, InProcessRunner
 from tests.integration.embedded import chores
 from tests.support.patience import patient
-from tests.unit.worker.world import LoopClock, run_jumping
+from tests.unit.worker.world import LoopClock
 
 
 async def start(node: raftsched.Node, name: str, timeout: str = "1m", **params: Any) -> raftsched.Run:
@@ -27,63 +27,60 @@ async def start(node: raftsched.Node, name: str, timeout: str = "1m", **params: 
     return await node.jobs.run(job)
 
 
-def test_handlers_among_the_programs_objects(tmp_path: Path) -> None:
-    async def main() -> None:
-        seen: list[dict[str, str]] = []
-        begun, ended = asyncio.Event(), asyncio.Event()
-        nodes = cluster(1, directory=tmp_path)
-        async with nodes:
-            (node,) = nodes
-            await node.stop()
+async def test_handlers_among_the_programs_objects(tmp_path: Path) -> None:
+    seen: list[dict[str, str]] = []
+    begun, ended = asyncio.Event(), asyncio.Event()
+    nodes = cluster(1, directory=tmp_path)
+    async with nodes:
+        (node,) = nodes
+        await node.stop()
 
-            @node.handler("note", in_process=True)
-            async def note(number: int) -> dict[str, int]:
-                seen.append(dict(raftsched.run_variables()))
-                return {"number": number, "pid": os.getpid()}
+        @node.handler("note", in_process=True)
+        async def note(number: int) -> dict[str, int]:
+            seen.append(dict(raftsched.run_variables()))
+            return {"number": number, "pid": os.getpid()}
 
-            @node.handler("hang", in_process=True)
-            async def hang() -> None:
-                begun.set()
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    ended.set()
+        @node.handler("hang", in_process=True)
+        async def hang() -> None:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
 
-            node.handler("add")(chores.add)
-            await nodes.start(node)
-            await node.ready()
+        node.handler("add")(chores.add)
+        await nodes.start(node)
+        await node.ready()
 
-            run = await start(node, "note", number=7)
-            done = await node.instances.wait(run, timeout=patient(60))
-            assert (done.state, done.result) == ("SUCCEEDED", {"number": 7, "pid": os.getpid()}), done.error
-            assert seen[0]["RAFTSCHED_INSTANCE_ID"] == run.id
-            assert seen[0]["RAFTSCHED_FENCING_TOKEN"] == str(done.attempts[0].token)
-            assert "RAFTSCHED_INSTANCE_ID" not in raftsched.run_variables()
-            other = await node.instances.wait(await start(node, "add", left=1, right=1), timeout=patient(60))
-            assert other.result["pid"] != os.getpid()
+        run = await start(node, "note", number=7)
+        done = await node.instances.wait(run, timeout=patient(60))
+        assert (done.state, done.result) == ("SUCCEEDED", {"number": 7, "pid": os.getpid()}), done.error
+        assert seen[0]["RAFTSCHED_INSTANCE_ID"] == run.id
+        assert seen[0]["RAFTSCHED_FENCING_TOKEN"] == str(done.attempts[0].token)
+        assert "RAFTSCHED_INSTANCE_ID" not in raftsched.run_variables()
+        other = await node.instances.wait(await start(node, "add", left=1, right=1), timeout=patient(60))
+        assert other.result["pid"] != os.getpid()
 
-            failed = await node.instances.wait(await start(node, "note", numb=1), timeout=patient(60))
-            assert failed.state == "FAILED"
-            assert "numb" in (failed.error or "")
+        failed = await node.instances.wait(await start(node, "note", numb=1), timeout=patient(60))
+        assert failed.state == "FAILED"
+        assert "numb" in (failed.error or "")
 
-            late = await node.instances.wait(await start(node, "hang", timeout="1s"), timeout=patient(60))
-            assert (late.state, late.error) == ("TIMED_OUT", "timed out after 1 s")
-            assert ended.is_set()
+        late = await node.instances.wait(await start(node, "hang", timeout="1s"), timeout=patient(60))
+        assert (late.state, late.error) == ("TIMED_OUT", "timed out after 1 s")
+        assert ended.is_set()
 
-            begun.clear()
-            killed = await start(node, "hang")
-            await begun.wait()
-            await node.instances.kill(killed)
-            assert (await node.instances.wait(killed, timeout=patient(60))).state == "KILLED"
+        begun.clear()
+        killed = await start(node, "hang")
+        await begun.wait()
+        await node.instances.kill(killed)
+        assert (await node.instances.wait(killed, timeout=patient(60))).state == "KILLED"
 
-            begun.clear()
-            ended.clear()
-            await start(node, "hang")
-            await begun.wait()
-            await node.stop()
-            assert ended.is_set(), "nothing of it is left"
-
-    asyncio.run(main())
+        begun.clear()
+        ended.clear()
+        await start(node, "hang")
+        await begun.wait()
+        await node.stop()
+        assert ended.is_set(), "nothing of it is left"
 
 
 def test_what_cannot_be_one() -> None:
@@ -155,78 +152,68 @@ async def forever() -> None:
     await asyncio.Event().wait()
 
 
-def test_a_run_ends_before_its_lease_does() -> None:
-    async def main() -> None:
-        bed = Bed(forever=forever)
-        await bed.inside.start()
-        bed.inside.set_lease(3, bed.clock.boot_ms() + 60_000)
-        bed.launch("forever", 1)
-        bed.inside.set_lease(3, bed.clock.boot_ms() + KILL_BEFORE_MS + 50)
+@pytest.mark.usefixtures("jumping_runner")
+async def test_a_run_ends_before_its_lease_does() -> None:
+    bed = Bed(forever=forever)
+    await bed.inside.start()
+    bed.inside.set_lease(3, bed.clock.boot_ms() + 60_000)
+    bed.launch("forever", 1)
+    bed.inside.set_lease(3, bed.clock.boot_ms() + KILL_BEFORE_MS + 50)
+    await bed.ended.wait()
+    assert bed.ends[1].outcome is Outcome.LOST
+    assert bed.clock.boot_ms() < bed.inside._lease[1], "while the lease still holds"
+
+
+@pytest.mark.usefixtures("jumping_runner")
+async def test_a_node_that_stops_gives_its_grace_first() -> None:
+    async def ends() -> int:
+        await asyncio.sleep(0.05)
+        return 7
+
+    bed = Bed(forever=forever, ends=ends)
+    bed.inside.set_lease(3, bed.clock.boot_ms() + 60_000)
+    bed.launch("forever", 1)
+    bed.launch("ends", 2)
+    bed.inside.wind_down(1_000)
+    while len(bed.ends) < 2:
+        bed.ended.clear()
         await bed.ended.wait()
-        assert bed.ends[1].outcome is Outcome.LOST
-        assert bed.clock.boot_ms() < bed.inside._lease[1], "while the lease still holds"
-
-    run_jumping(main)
+    assert (bed.ends[1].outcome, bed.ends[1].error) == (Outcome.KILLED, "Its node stopped.")
+    assert (bed.ends[2].outcome, bed.ends[2].result) == (Outcome.SUCCEEDED, b"7")
 
 
-def test_a_node_that_stops_gives_its_grace_first() -> None:
-    async def main() -> None:
-        async def ends() -> int:
-            await asyncio.sleep(0.05)
-            return 7
-
-        bed = Bed(forever=forever, ends=ends)
-        bed.inside.set_lease(3, bed.clock.boot_ms() + 60_000)
-        bed.launch("forever", 1)
-        bed.launch("ends", 2)
-        bed.inside.wind_down(1_000)
-        while len(bed.ends) < 2:
-            bed.ended.clear()
-            await bed.ended.wait()
-        assert (bed.ends[1].outcome, bed.ends[1].error) == (Outcome.KILLED, "Its node stopped.")
-        assert (bed.ends[2].outcome, bed.ends[2].result) == (Outcome.SUCCEEDED, b"7")
-
-    run_jumping(main)
+@pytest.mark.usefixtures("jumping_runner")
+async def test_a_run_of_another_session_ends() -> None:
+    bed = Bed(forever=forever)
+    bed.inside.set_lease(3, bed.clock.boot_ms() + 60_000)
+    bed.launch("forever", 1)
+    await asyncio.sleep(0)
+    bed.inside.set_lease(0, 0)
+    await bed.inside.fence()
+    assert bed.ends[1].outcome is Outcome.LOST
 
 
-def test_a_run_of_another_session_ends() -> None:
-    async def main() -> None:
-        bed = Bed(forever=forever)
-        bed.inside.set_lease(3, bed.clock.boot_ms() + 60_000)
-        bed.launch("forever", 1)
-        await asyncio.sleep(0)
-        bed.inside.set_lease(0, 0)
-        await bed.inside.fence()
-        assert bed.ends[1].outcome is Outcome.LOST
+@pytest.mark.usefixtures("jumping_runner")
+async def test_what_does_not_end_when_it_is_cancelled_is_told_all_the_same() -> None:
+    enough = asyncio.Event()
 
-    run_jumping(main)
+    async def stubborn() -> None:
+        while not enough.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await enough.wait()
 
-
-def test_what_does_not_end_when_it_is_cancelled_is_told_all_the_same() -> None:
-    async def main() -> None:
-        enough = asyncio.Event()
-
-        async def stubborn() -> None:
-            while not enough.is_set():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await enough.wait()
-
-        bed = Bed(stubborn=stubborn)
-        bed.inside.set_lease(3, bed.clock.boot_ms() + 60_000)
-        bed.launch("stubborn", 1, timeout_ms=10)
-        await bed.ended.wait()
-        assert bed.ends[1].outcome is Outcome.TIMED_OUT
-        assert "may still be at work" in (bed.ends[1].error or "")
-        enough.set()
-
-    run_jumping(main)
+    bed = Bed(stubborn=stubborn)
+    bed.inside.set_lease(3, bed.clock.boot_ms() + 60_000)
+    bed.launch("stubborn", 1, timeout_ms=10)
+    await bed.ended.wait()
+    assert bed.ends[1].outcome is Outcome.TIMED_OUT
+    assert "may still be at work" in (bed.ends[1].error or "")
+    enough.set()
 
 
-def test_a_handler_without_a_lease_is_not_left_to_run() -> None:
-    async def main() -> None:
-        bed = Bed(forever=forever)
-        bed.launch("forever", 1)
-        await bed.ended.wait()
-        assert bed.ends[1].outcome is Outcome.LOST
-
-    run_jumping(main)
+@pytest.mark.usefixtures("jumping_runner")
+async def test_a_handler_without_a_lease_is_not_left_to_run() -> None:
+    bed = Bed(forever=forever)
+    bed.launch("forever", 1)
+    await bed.ended.wait()
+    assert bed.ends[1].outcome is Outcome.LOST

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from pathlib import Path
 
@@ -23,39 +22,31 @@ async def printed(client: AsyncClient, words: str) -> str:
     return run.id
 
 
-def test_a_node_notices_that_its_output_was_removed(
+async def test_a_node_notices_that_its_output_was_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(node_module, "EACH_MINUTE_S", 0.05)
-
-    async def main() -> None:
-        async with cluster(1, directory=tmp_path) as (node,):
-            old = await printed(node.client, "old")
-            (directory,) = tmp_path.glob("*/output")
-            shutil.rmtree(directory)
-            new = await printed(node.client, "new")
-            assert await node.instances.output(new) == b"new\n"
-            await until(lambda: "not by this node" in caplog.text)
-            with pytest.raises(ClientError, match="was removed from the disk of"):
-                await node.instances.output(old)
-            assert await node.instances.output(new) == b"new\n"
-
-    asyncio.run(main())
+    async with cluster(1, directory=tmp_path) as (node,):
+        old = await printed(node.client, "old")
+        (directory,) = tmp_path.glob("*/output")
+        shutil.rmtree(directory)
+        new = await printed(node.client, "new")
+        assert await node.instances.output(new) == b"new\n"
+        await until(lambda: "not by this node" in caplog.text)
+        with pytest.raises(ClientError, match="was removed from the disk of"):
+            await node.instances.output(old)
+        assert await node.instances.output(new) == b"new\n"
 
 
-def test_a_run_ends_where_its_output_can_neither_be_kept_nor_discarded(
+async def test_a_run_ends_where_its_output_can_neither_be_kept_nor_discarded(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As on a disk that the kernel made read-only."""
-
-    async def main() -> None:
-        async with cluster(1, directory=tmp_path) as (node,):
-            await printed(node.client, "old")
-            (directory,) = tmp_path.glob("*/output")
-            shutil.rmtree(directory)
-            directory.touch()
-            run = await node.client.instances.get(await printed(node.client, "new"))
-            assert "the output could not be kept" in (run.attempts[-1].error or "")
-            assert "cannot be removed: Not a directory" in caplog.text
-
-    asyncio.run(main())
+    async with cluster(1, directory=tmp_path) as (node,):
+        await printed(node.client, "old")
+        (directory,) = tmp_path.glob("*/output")
+        shutil.rmtree(directory)
+        directory.touch()
+        run = await node.client.instances.get(await printed(node.client, "new"))
+        assert "the output could not be kept" in (run.attempts[-1].error or "")
+        assert "cannot be removed: Not a directory" in caplog.text

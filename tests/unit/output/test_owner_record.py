@@ -20,9 +20,10 @@ from raftsched.output.keeping.owner_record import (
     owner_of_run,
     read_body,
 )
-from raftsched.output.keeping.store import OutputStore, Record
+from raftsched.output.keeping.store import Record
 from raftsched.worker.tasks.tasks import env_of
 from tests.support.memory_view import MemoryView, World
+from tests.unit.output.stores import Opened
 
 LONGEST = OutputOwner("n" * 64, "j" * 128, "0" * 13 + "@1893456000000-" + "f" * 16, 1_000_000, "w" * 128)
 
@@ -39,8 +40,8 @@ def test_it_is_written_and_read() -> None:
 
 
 @pytest.mark.parametrize("says", [True, False])
-def test_outputs_are_read_as_ever(tmp_path: Path, says: bool) -> None:
-    store = OutputStore(tmp_path, writes_owners=says, share_of=lambda namespace: 1 << 30 if namespace else None)
+def test_outputs_are_read_as_ever(opened: Opened, tmp_path: Path, says: bool) -> None:
+    store = opened(writes_owners=says, share_of=lambda namespace: 1 << 30 if namespace else None)
     refs = store.append(
         [record(1, b"one"), record(2, b"two", None), record(3, b"three"), record(4, b"own", namespace="a")]
     )
@@ -49,21 +50,21 @@ def test_outputs_are_read_as_ever(tmp_path: Path, says: bool) -> None:
         assert store.read(ref) == text
         assert store.open(ref, token=token).read(0) == text
     store.close()
-    again = OutputStore(tmp_path)  # also by a version that knows nothing of it
+    again = opened()  # also by a version that knows nothing of it
     assert [again.read(ref) for ref in refs if ref is not None] == [b"one", b"two", b"three", b"own"]
     raw = (tmp_path / "seg-00000001.dat").read_bytes()
     assert raw.count(b"j" * 128) == (2 if says else 0)
 
 
-def test_where_nobody_ships_a_segment_is_what_it_ever_was(tmp_path: Path) -> None:
+def test_where_nobody_ships_a_segment_is_what_it_ever_was(opened: Opened, tmp_path: Path) -> None:
     for name, owner in (("with", LONGEST), ("without", None)):
-        OutputStore(tmp_path / name).append([record(1, b"one", owner)])
+        opened(tmp_path / name).append([record(1, b"one", owner)])
     with_it, without = ((tmp_path / name / "seg-00000001.dat").read_bytes() for name in ("with", "without"))
     assert with_it == without
 
 
-def test_a_write_that_fails_leaves_neither(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = OutputStore(tmp_path, writes_owners=True)
+def test_a_write_that_fails_leaves_neither(opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = opened(writes_owners=True)
     store.append([record(1, b"one")])
     size = store.size()
     monkeypatch.setattr(os, "fdatasync", _full)
@@ -76,8 +77,8 @@ def _full(fd: int) -> None:
     raise OSError(28, "full")
 
 
-def test_a_torn_end_is_not_counted_to_what_is_whole(tmp_path: Path) -> None:
-    store = OutputStore(tmp_path, writes_owners=True)
+def test_a_torn_end_is_not_counted_to_what_is_whole(opened: Opened, tmp_path: Path) -> None:
+    store = opened(writes_owners=True)
     store.append([record(1, b"one")])
     kept = store.size()
     store.append([record(2, b"two")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
 from raftsched.errors import NoLeader, UnknownOutcome
 from tests.support.clock import START_MS
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
 PATH = "/v1/dead-letters"
@@ -47,59 +46,50 @@ async def listed(call: Client, query: str = "") -> list[str]:
     return [item["id"] for item in body["items"]]
 
 
-def test_listed_newest_first_with_what_a_person_needs(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        ids = await dead(call, await job(call, "import", "billing"), 3)
-        status, body = await call("GET", PATH)
-        assert (status, body["next"]) == (200, None)
-        assert [item["id"] for item in body["items"]] == ids[::-1]
-        newest = body["items"][0]
-        assert newest["job_name"] == "import"
-        assert newest["namespace"] == "billing"
-        assert newest["dead_since"] == "2030-01-01T00:00:03.000Z"
-        assert (newest["state"], newest["error"], newest["dead_letter"]) == ("FAILED", "no disk", True)
-        assert await listed(call, "?order=asc") == ids
-
-    run(tmp_path, test)
+async def test_listed_newest_first_with_what_a_person_needs(call: Client) -> None:
+    ids = await dead(call, await job(call, "import", "billing"), 3)
+    status, body = await call("GET", PATH)
+    assert (status, body["next"]) == (200, None)
+    assert [item["id"] for item in body["items"]] == ids[::-1]
+    newest = body["items"][0]
+    assert newest["job_name"] == "import"
+    assert newest["namespace"] == "billing"
+    assert newest["dead_since"] == "2030-01-01T00:00:03.000Z"
+    assert (newest["state"], newest["error"], newest["dead_letter"]) == ("FAILED", "no disk", True)
+    assert await listed(call, "?order=asc") == ids
 
 
-def test_their_number_is_a_metric(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        ids = await dead(call, await job(call, "a"), 3)
-        assert "raftsched_dead_letters 3.0" in (await call("GET", "/metrics"))[1]
-        await call("DELETE", f"{PATH}?ids={ids[0]}")
-        await call("POST", f"{PATH}/requeue", {"ids": ids[1:2]})
-        assert "raftsched_dead_letters 1.0" in (await call("GET", "/metrics"))[1]
-
-    run(tmp_path, test)
+async def test_their_number_is_a_metric(call: Client) -> None:
+    ids = await dead(call, await job(call, "a"), 3)
+    assert "raftsched_dead_letters 3.0" in (await call("GET", "/metrics"))[1]
+    await call("DELETE", f"{PATH}?ids={ids[0]}")
+    await call("POST", f"{PATH}/requeue", {"ids": ids[1:2]})
+    assert "raftsched_dead_letters 1.0" in (await call("GET", "/metrics"))[1]
 
 
-def test_filters_and_pages(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        a = await job(call, "import-a")
-        first = await dead(call, a, 2)
-        second = await dead(call, await job(call, "import-b", "billing"), 2)
-        third = await dead(call, await job(call, "export"), 1)
-        assert await listed(call, f"?job={a}&order=asc") == first
-        assert await listed(call, "?job=import-b&namespace=billing&order=asc") == second
-        assert await listed(call, "?namespace=default&order=asc") == first + third
-        assert await listed(call, "?name_prefix=import-&order=asc") == first + second
-        assert await listed(call, "?from=2030-01-01T00:00:02Z&to=2030-01-01T00:00:04Z&order=asc") == [
-            first[1],
-            second[0],
-        ]
-        for order in ("asc", "desc"):
-            got: list[str] = []
-            cursor = ""
-            while True:
-                _, body = await call("GET", f"{PATH}?order={order}&limit=2{cursor}")
-                got += [item["id"] for item in body["items"]]
-                if body["next"] is None:
-                    break
-                cursor = f"&cursor={body['next']}"
-            assert got == (first + second + third)[:: 1 if order == "asc" else -1]
-
-    run(tmp_path, test)
+async def test_filters_and_pages(call: Client) -> None:
+    a = await job(call, "import-a")
+    first = await dead(call, a, 2)
+    second = await dead(call, await job(call, "import-b", "billing"), 2)
+    third = await dead(call, await job(call, "export"), 1)
+    assert await listed(call, f"?job={a}&order=asc") == first
+    assert await listed(call, "?job=import-b&namespace=billing&order=asc") == second
+    assert await listed(call, "?namespace=default&order=asc") == first + third
+    assert await listed(call, "?name_prefix=import-&order=asc") == first + second
+    assert await listed(call, "?from=2030-01-01T00:00:02Z&to=2030-01-01T00:00:04Z&order=asc") == [
+        first[1],
+        second[0],
+    ]
+    for order in ("asc", "desc"):
+        got: list[str] = []
+        cursor = ""
+        while True:
+            _, body = await call("GET", f"{PATH}?order={order}&limit=2{cursor}")
+            got += [item["id"] for item in body["items"]]
+            if body["next"] is None:
+                break
+            cursor = f"&cursor={body['next']}"
+        assert got == (first + second + third)[:: 1 if order == "asc" else -1]
 
 
 @pytest.mark.parametrize(
@@ -114,103 +104,86 @@ def test_filters_and_pages(tmp_path: Path) -> None:
         ("?cursor=abc", 400),
     ],
 )
-def test_wrong_filters(tmp_path: Path, query: str, status: int) -> None:
-    async def test(call: Client) -> None:
-        assert (await call("GET", PATH + query))[0] == status
-
-    run(tmp_path, test)
+async def test_wrong_filters(call: Client, query: str, status: int) -> None:
+    assert (await call("GET", PATH + query))[0] == status
 
 
-def test_requeued_by_ids(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        ids = await dead(call, await job(call, "a"), 3)
-        status, done = await call("POST", f"{PATH}/requeue", {"ids": ids[:2]})
-        assert (status, done["matched"], done["requeued"], done["refused"], done["next"]) == (200, 2, 2, [], None)
-        _, row = await call("GET", f"/v1/instances/{ids[0]}")
-        assert (row["state"], row["dead_letter"], row["attempt"]) == ("WAITING", False, 1)
-        assert await listed(call) == ids[2:]
-        status, again = await call("POST", f"{PATH}/requeue", {"ids": ids[:1]})
-        assert (status, again["requeued"]) == (200, 0)
-        assert [(r["id"], r["code"]) for r in again["refused"]] == [(ids[0], "illegal-transition")]
-
-    run(tmp_path, test)
+async def test_requeued_by_ids(call: Client) -> None:
+    ids = await dead(call, await job(call, "a"), 3)
+    status, done = await call("POST", f"{PATH}/requeue", {"ids": ids[:2]})
+    assert (status, done["matched"], done["requeued"], done["refused"], done["next"]) == (200, 2, 2, [], None)
+    _, row = await call("GET", f"/v1/instances/{ids[0]}")
+    assert (row["state"], row["dead_letter"], row["attempt"]) == ("WAITING", False, 1)
+    assert await listed(call) == ids[2:]
+    status, again = await call("POST", f"{PATH}/requeue", {"ids": ids[:1]})
+    assert (status, again["requeued"]) == (200, 0)
+    assert [(r["id"], r["code"]) for r in again["refused"]] == [(ids[0], "illegal-transition")]
 
 
-def test_requeued_and_discarded_by_filter(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        a, b = await job(call, "a"), await job(call, "b", "billing")
-        ids = await dead(call, a, 3)
-        others = await dead(call, b, 2)
-        body: dict[str, Any] = {"filter": {"job": a}, "dry_run": True}
-        status, would = await call("POST", f"{PATH}/requeue", body)
-        assert (status, would["matched"], would["requeued"], would["dry_run"]) == (200, 3, 0, True)
-        assert len(await listed(call)) == 5
-        status, done = await call("POST", f"{PATH}/requeue", {"filter": {"job": a, "to": "2030-01-01T00:00:03Z"}})
-        assert (status, done["matched"], done["requeued"]) == (200, 2, 2)
-        assert await listed(call, "?order=asc") == [ids[2], *others]
-        status, would = await call("DELETE", f"{PATH}?namespace=billing&dry_run=true")
-        assert (status, would["matched"], would["discarded"]) == (200, 2, 0)
-        status, done = await call("DELETE", f"{PATH}?namespace=billing")
-        assert (status, done["matched"], done["discarded"]) == (200, 2, 2)
-        _, row = await call("GET", f"/v1/instances/{others[0]}")
-        assert (row["state"], row["dead_letter"]) == ("FAILED", False)
-        status, done = await call("DELETE", f"{PATH}?ids={ids[2]},{others[0]}")
-        assert (status, done["discarded"], len(done["refused"])) == (200, 1, 1)
-        assert await listed(call) == []
-
-    run(tmp_path, test)
+async def test_requeued_and_discarded_by_filter(call: Client) -> None:
+    a, b = await job(call, "a"), await job(call, "b", "billing")
+    ids = await dead(call, a, 3)
+    others = await dead(call, b, 2)
+    body: dict[str, Any] = {"filter": {"job": a}, "dry_run": True}
+    status, would = await call("POST", f"{PATH}/requeue", body)
+    assert (status, would["matched"], would["requeued"], would["dry_run"]) == (200, 3, 0, True)
+    assert len(await listed(call)) == 5
+    status, done = await call("POST", f"{PATH}/requeue", {"filter": {"job": a, "to": "2030-01-01T00:00:03Z"}})
+    assert (status, done["matched"], done["requeued"]) == (200, 2, 2)
+    assert await listed(call, "?order=asc") == [ids[2], *others]
+    status, would = await call("DELETE", f"{PATH}?namespace=billing&dry_run=true")
+    assert (status, would["matched"], would["discarded"]) == (200, 2, 0)
+    status, done = await call("DELETE", f"{PATH}?namespace=billing")
+    assert (status, done["matched"], done["discarded"]) == (200, 2, 2)
+    _, row = await call("GET", f"/v1/instances/{others[0]}")
+    assert (row["state"], row["dead_letter"]) == ("FAILED", False)
+    status, done = await call("DELETE", f"{PATH}?ids={ids[2]},{others[0]}")
+    assert (status, done["discarded"], len(done["refused"])) == (200, 1, 1)
+    assert await listed(call) == []
 
 
-def test_many_in_bounded_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_in_bounded_steps(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request does so much; going on comes to an end although what is requeued fails again."""
     monkeypatch.setattr(dead_letters, "ACT_MAX", 3)
     monkeypatch.setattr(dead_letters, "CHUNK", 2)
-
-    async def test(call: Client) -> None:
-        a = await job(call, "a")
-        await dead(call, a, 8)
-        body: dict[str, Any] = {"all": True}
-        counts = []
-        while True:
-            before = call.cluster.proposals
-            status, done = await call("POST", f"{PATH}/requeue", body)
-            assert status == 200
-            assert call.cluster.proposals - before <= 3
-            counts.append(done["requeued"])
-            if done["next"] is None:
-                break
-            body["cursor"] = done["next"]
-            await dead(call, a, 2)
-        assert counts == [3, 3, 2]
-        assert len(await listed(call)) == 4
-
-    run(tmp_path, test)
+    a = await job(call, "a")
+    await dead(call, a, 8)
+    body: dict[str, Any] = {"all": True}
+    counts = []
+    while True:
+        before = call.cluster.proposals
+        status, done = await call("POST", f"{PATH}/requeue", body)
+        assert status == 200
+        assert call.cluster.proposals - before <= 3
+        counts.append(done["requeued"])
+        if done["next"] is None:
+            break
+        body["cursor"] = done["next"]
+        await dead(call, a, 2)
+    assert counts == [3, 3, 2]
+    assert len(await listed(call)) == 4
 
 
-def test_a_step_that_is_not_confirmed_says_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_step_that_is_not_confirmed_says_what_was_done(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_letters, "CHUNK", 2)
+    await dead(call, await job(call, "a"), 5)
+    cluster = call.cluster
+    propose = cluster.propose
+    count = 0
 
-    async def test(call: Client) -> None:
-        await dead(call, await job(call, "a"), 5)
-        cluster = call.cluster
-        propose = cluster.propose
-        count = 0
+    async def failing(commands: Any, timeout_s: float) -> Any:
+        nonlocal count
+        count += 1
+        if count == 2:
+            raise UnknownOutcome
+        return await propose(commands, timeout_s)
 
-        async def failing(commands: Any, timeout_s: float) -> Any:
-            nonlocal count
-            count += 1
-            if count == 2:
-                raise UnknownOutcome
-            return await propose(commands, timeout_s)
-
-        call.context.log.propose = failing
-        status, problem = await call("POST", f"{PATH}/requeue", {"all": True})
-        assert (status, problem["code"]) == (504, "unknown-outcome")
-        assert "2 were requeued before; ask again for the rest." in problem["detail"]
-        status, done = await call("POST", f"{PATH}/requeue", {"all": True})
-        assert (status, done["requeued"]) == (200, 3)
-
-    run(tmp_path, test)
+    call.context.log.propose = failing
+    status, problem = await call("POST", f"{PATH}/requeue", {"all": True})
+    assert (status, problem["code"]) == (504, "unknown-outcome")
+    assert "2 were requeued before; ask again for the rest." in problem["detail"]
+    status, done = await call("POST", f"{PATH}/requeue", {"all": True})
+    assert (status, done["requeued"]) == (200, 3)
 
 
 @pytest.mark.parametrize(
@@ -229,59 +202,45 @@ def test_a_step_that_is_not_confirmed_says_what_was_done(tmp_path: Path, monkeyp
         ({"all": "yes"}, "/all"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, body: dict[str, Any], pointer: str) -> None:
-    async def test(call: Client) -> None:
-        status, problem = await call("POST", f"{PATH}/requeue", body)
-        assert status == 422
-        assert pointer in [error["pointer"] for error in problem["errors"]]
-
-    run(tmp_path, test)
+async def test_what_is_wrong_is_named(call: Client, body: dict[str, Any], pointer: str) -> None:
+    status, problem = await call("POST", f"{PATH}/requeue", body)
+    assert status == 422
+    assert pointer in [error["pointer"] for error in problem["errors"]]
 
 
 @pytest.mark.parametrize("query", ["", "?dry_run=true", "?all=true&job=x", "?ids=x", "?ids=", "?all=1", "?id=x"])
-def test_discard_wants_to_be_told_what(tmp_path: Path, query: str) -> None:
-    async def test(call: Client) -> None:
-        await dead(call, await job(call, "a"))
-        assert (await call("DELETE", PATH + query))[0] == 400
-        assert len(await listed(call)) == 1
-
-    run(tmp_path, test)
+async def test_discard_wants_to_be_told_what(call: Client, query: str) -> None:
+    await dead(call, await job(call, "a"))
+    assert (await call("DELETE", PATH + query))[0] == 400
+    assert len(await listed(call)) == 1
 
 
-def test_without_a_leader_it_is_listed_and_counted_and_nothing_is_changed(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        await dead(call, await job(call, "a"))
-        call.cluster.failure = NoLeader()
-        assert len(await listed(call)) == 1
-        assert (await call("POST", f"{PATH}/requeue", {"all": True, "dry_run": True}))[1]["matched"] == 1
-        assert (await call("POST", f"{PATH}/requeue", {"all": True}))[0] == 503
-
-    run(tmp_path, test)
+async def test_without_a_leader_it_is_listed_and_counted_and_nothing_is_changed(call: Client) -> None:
+    await dead(call, await job(call, "a"))
+    call.cluster.failure = NoLeader()
+    assert len(await listed(call)) == 1
+    assert (await call("POST", f"{PATH}/requeue", {"all": True, "dry_run": True}))[1]["matched"] == 1
+    assert (await call("POST", f"{PATH}/requeue", {"all": True}))[0] == 503
 
 
-def test_a_cursor_belongs_to_its_filter_and_to_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cursor_belongs_to_its_filter_and_to_what_is_done(
+    call: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dead_letters, "ACT_MAX", 1)
-
-    async def test(call: Client) -> None:
-        await dead(call, await job(call, "a"), 3)
-        _, done = await call("POST", f"{PATH}/requeue", {"all": True})
-        cursor = done["next"]
-        assert (await call("POST", f"{PATH}/requeue", {"filter": {"job": "a"}, "cursor": cursor}))[0] == 422
-        assert (await call("DELETE", f"{PATH}?all=true&cursor={cursor}"))[0] == 400
-        assert (await call("POST", f"{PATH}/requeue", {"ids": [], "cursor": cursor}))[0] == 422
-        assert (await call("POST", f"{PATH}/requeue", {"all": True, "cursor": cursor}))[0] == 200
-
-    run(tmp_path, test)
+    await dead(call, await job(call, "a"), 3)
+    _, done = await call("POST", f"{PATH}/requeue", {"all": True})
+    cursor = done["next"]
+    assert (await call("POST", f"{PATH}/requeue", {"filter": {"job": "a"}, "cursor": cursor}))[0] == 422
+    assert (await call("DELETE", f"{PATH}?all=true&cursor={cursor}"))[0] == 400
+    assert (await call("POST", f"{PATH}/requeue", {"ids": [], "cursor": cursor}))[0] == 422
+    assert (await call("POST", f"{PATH}/requeue", {"all": True, "cursor": cursor}))[0] == 200
 
 
-def test_a_rerun_with_a_key_is_done_once(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        (one,) = await dead(call, await job(call, "a"))
-        key = {"Idempotency-Key": "again"}
-        assert (await call("POST", f"/v1/instances/{one}/rerun", headers=key))[1]["state"] == "WAITING"
-        assert (await call("POST", f"/v1/instances/{one}/kill"))[1]["state"] == "KILLED"
-        status, row = await call("POST", f"/v1/instances/{one}/rerun", headers=key)
-        assert (status, row["state"]) == (202, "KILLED")
-        assert call.cluster.clock.wall > START_MS
-
-    run(tmp_path, test)
+async def test_a_rerun_with_a_key_is_done_once(call: Client) -> None:
+    (one,) = await dead(call, await job(call, "a"))
+    key = {"Idempotency-Key": "again"}
+    assert (await call("POST", f"/v1/instances/{one}/rerun", headers=key))[1]["state"] == "WAITING"
+    assert (await call("POST", f"/v1/instances/{one}/kill"))[1]["state"] == "KILLED"
+    status, row = await call("POST", f"/v1/instances/{one}/rerun", headers=key)
+    assert (status, row["state"]) == (202, "KILLED")
+    assert call.cluster.clock.wall > START_MS

@@ -16,7 +16,7 @@ from raftsched.core.commands import CreateJob, OpenLeadership, PutSettings
 from raftsched.core.model import Policy, Trigger, TriggerKind
 from raftsched.surface.events import TYPES
 from tests.support import sse
-from tests.support.local_api import Client, LocalCluster, run, serving
+from tests.support.local_api import Client, LocalCluster, one_node, serving
 from tests.support.patience import within
 
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}}
@@ -32,51 +32,45 @@ async def kept(call: Client, query: str = "", headers: Mapping[str, str] | None 
         return [said async for said in sse.read(answer) if said.data is not None]
 
 
-def test_what_is_kept(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        _, job = await call("POST", "/v1/jobs", {**JOB, "name": "j", "namespace": "billing"})
-        _, made = await call("POST", f"/v1/jobs/{job['id']}/run", {})
-        found = await kept(call)
-        assert [said.data["type"] for said in found] == ["leader.changed", "job.created", "instance.waiting"]
-        assert [said.id for said in found] == [said.data["id"] for said in found]
-        at = "2030-01-01T00:00:00.000Z"
-        assert found[0].data == {"id": found[0].id, "at": at, "type": "leader.changed", "subject": "n1"}
-        assert found[1].data == {
-            "id": found[1].id, "at": at, "type": "job.created", "namespace": "billing", "job_id": job["id"],
-            "job": "j", "state": "SCHEDULED", "revision": 1,
-        }  # fmt: skip
-        assert found[2].data == {
-            "id": found[2].id, "at": at, "type": "instance.waiting", "namespace": "billing", "job_id": job["id"],
-            "job": "j", "instance_id": made["id"], "state": "WAITING", "attempt": 0, "node": None, "reason": None,
-            "dead_letter": False, "worker": None,
-        }  # fmt: skip
-        assert {said.data["type"] for said in found} <= set(TYPES)
-
-    run(tmp_path, test)
+async def test_what_is_kept(call: Client) -> None:
+    _, job = await call("POST", "/v1/jobs", {**JOB, "name": "j", "namespace": "billing"})
+    _, made = await call("POST", f"/v1/jobs/{job['id']}/run", {})
+    found = await kept(call)
+    assert [said.data["type"] for said in found] == ["leader.changed", "job.created", "instance.waiting"]
+    assert [said.id for said in found] == [said.data["id"] for said in found]
+    at = "2030-01-01T00:00:00.000Z"
+    assert found[0].data == {"id": found[0].id, "at": at, "type": "leader.changed", "subject": "n1"}
+    assert found[1].data == {
+        "id": found[1].id, "at": at, "type": "job.created", "namespace": "billing", "job_id": job["id"],
+        "job": "j", "state": "SCHEDULED", "revision": 1,
+    }  # fmt: skip
+    assert found[2].data == {
+        "id": found[2].id, "at": at, "type": "instance.waiting", "namespace": "billing", "job_id": job["id"],
+        "job": "j", "instance_id": made["id"], "state": "WAITING", "attempt": 0, "node": None, "reason": None,
+        "dead_letter": False, "worker": None,
+    }  # fmt: skip
+    assert {said.data["type"] for said in found} <= set(TYPES)
 
 
-def test_each_filter(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        _, first = await call("POST", "/v1/jobs", {**JOB, "name": "a", "namespace": "x"})
-        _, second = await call("POST", "/v1/jobs", {**JOB, "name": "a", "namespace": "y"})
-        await call("POST", f"/v1/jobs/{first['id']}/pause")
-        _, made = await call("POST", f"/v1/jobs/{second['id']}/run", {})
-        await call("POST", f"/v1/instances/{made['id']}/kill")
+async def test_each_filter(call: Client) -> None:
+    _, first = await call("POST", "/v1/jobs", {**JOB, "name": "a", "namespace": "x"})
+    _, second = await call("POST", "/v1/jobs", {**JOB, "name": "a", "namespace": "y"})
+    await call("POST", f"/v1/jobs/{first['id']}/pause")
+    _, made = await call("POST", f"/v1/jobs/{second['id']}/run", {})
+    await call("POST", f"/v1/instances/{made['id']}/kill")
 
-        async def types(query: str) -> list[str]:
-            return [said.data["type"] for said in await kept(call, query)]
+    async def types(query: str) -> list[str]:
+        return [said.data["type"] for said in await kept(call, query)]
 
-        assert await types("&type=job") == ["job.created", "job.created", "job.suspended"]
-        assert await types("&type=job.suspended,leader") == ["leader.changed", "job.suspended"]
-        assert await types("&namespace=x") == ["job.created", "job.suspended"]
-        assert await types("&namespace=nobody") == []
-        last = ["job.created", "instance.waiting", "instance.killed"]
-        assert await types(f"&job={second['id']}") == last
-        assert await types("&job=a&namespace=y") == last
-        assert await types(f"&job={second['id']}&state=KILLED,SUSPENDED") == ["instance.killed"]
-        assert await types("&state=KILLED,SUSPENDED") == ["job.suspended", "instance.killed"]
-
-    run(tmp_path, test)
+    assert await types("&type=job") == ["job.created", "job.created", "job.suspended"]
+    assert await types("&type=job.suspended,leader") == ["leader.changed", "job.suspended"]
+    assert await types("&namespace=x") == ["job.created", "job.suspended"]
+    assert await types("&namespace=nobody") == []
+    last = ["job.created", "instance.waiting", "instance.killed"]
+    assert await types(f"&job={second['id']}") == last
+    assert await types("&job=a&namespace=y") == last
+    assert await types(f"&job={second['id']}&state=KILLED,SUSPENDED") == ["instance.killed"]
+    assert await types("&state=KILLED,SUSPENDED") == ["job.suspended", "instance.killed"]
 
 
 @pytest.mark.parametrize(
@@ -96,13 +90,10 @@ def test_each_filter(tmp_path: Path) -> None:
         ("since=3", {}, 400, "since"),
     ],
 )
-def test_what_is_refused(query: str, headers: dict[str, str], status: int, words: str, tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        found, problem = await call("GET", f"/v1/events?{query}", headers=headers)
-        assert (found, problem["status"]) == (status, status)
-        assert words in problem["detail"]
-
-    run(tmp_path, test)
+async def test_what_is_refused(call: Client, query: str, headers: dict[str, str], status: int, words: str) -> None:
+    found, problem = await call("GET", f"/v1/events?{query}", headers=headers)
+    assert (found, problem["status"]) == (status, status)
+    assert words in problem["detail"]
 
 
 def test_a_reader_goes_on_at_another_node_where_it_was(tmp_path: Path) -> None:
@@ -132,123 +123,100 @@ def test_a_reader_goes_on_at_another_node_where_it_was(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_what_comes_is_told_when_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(call: Client) -> None:
-        call.cluster.quiet = True
-        await call("POST", "/v1/jobs", {**JOB, "name": "before"})
-        async with call.session.get(f"{call.url}/v1/events?type=job.created") as answer:
-            lines = sse.read(answer)
-            hello = await anext(lines)
-            assert hello == ("", str(call.cluster.store.applied_index), None), (
-                "a reader that is cut off now knows where"
-            )
-            for name in ("a", "b"):
-                await call("POST", "/v1/jobs", {**JOB, "name": name})
-                said = await anext(lines)
-                assert said.data["job"] == name
-        monkeypatch.setattr(slices, "SLICE_S", 0.0)  # one row in each
-        async with call.session.get(f"{call.url}/v1/events?after={hello.id}&namespace=many") as answer:
-            for _ in range(6):
-                call.cluster.apply(*[CreateJob("many", None, MANUAL, b"{}") for _ in range(200)])
-            found = await sse.events(answer, 1_200)
-            assert len({said.data["job_id"] for said in found}) == 1_200
-
-    run(tmp_path, test)
-
-
-def test_the_first_id_is_before_what_was_not_sent_yet(tmp_path: Path) -> None:
-    """A reader that is cut off after it, before the first event, misses nothing when it goes on there."""
-
-    async def test(call: Client) -> None:
-        call.cluster.quiet = True
-        before = str(call.cluster.store.applied_index)
+async def test_what_comes_is_told_when_it_comes(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    call.cluster.quiet = True
+    await call("POST", "/v1/jobs", {**JOB, "name": "before"})
+    async with call.session.get(f"{call.url}/v1/events?type=job.created") as answer:
+        lines = sse.read(answer)
+        hello = await anext(lines)
+        assert hello == ("", str(call.cluster.store.applied_index), None), "a reader that is cut off now knows where"
         for name in ("a", "b"):
             await call("POST", "/v1/jobs", {**JOB, "name": name})
-        async with call.session.get(f"{call.url}/v1/events?after={before}") as answer:
-            hello = await anext(sse.read(answer))
-        assert hello == ("", before, None)
-        assert [said.data["job"] for said in await kept(call, headers={"Last-Event-ID": hello.id})] == ["a", "b"]
-        async with call.session.get(f"{call.url}/v1/events?after={before}&type=queue") as answer:
-            hello = await anext(sse.read(answer))
-        assert hello.id == str(call.cluster.store.applied_index), "there was nothing for it"
+            said = await anext(lines)
+            assert said.data["job"] == name
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)  # one row in each
+    async with call.session.get(f"{call.url}/v1/events?after={hello.id}&namespace=many") as answer:
+        for _ in range(6):
+            call.cluster.apply(*[CreateJob("many", None, MANUAL, b"{}") for _ in range(200)])
+        found = await sse.events(answer, 1_200)
+        assert len({said.data["job_id"] for said in found}) == 1_200
 
-    run(tmp_path, test)
+
+async def test_the_first_id_is_before_what_was_not_sent_yet(call: Client) -> None:
+    """A reader that is cut off after it, before the first event, misses nothing when it goes on there."""
+    call.cluster.quiet = True
+    before = str(call.cluster.store.applied_index)
+    for name in ("a", "b"):
+        await call("POST", "/v1/jobs", {**JOB, "name": name})
+    async with call.session.get(f"{call.url}/v1/events?after={before}") as answer:
+        hello = await anext(sse.read(answer))
+    assert hello == ("", before, None)
+    assert [said.data["job"] for said in await kept(call, headers={"Last-Event-ID": hello.id})] == ["a", "b"]
+    async with call.session.get(f"{call.url}/v1/events?after={before}&type=queue") as answer:
+        hello = await anext(sse.read(answer))
+    assert hello.id == str(call.cluster.store.applied_index), "there was nothing for it"
 
 
-def test_silence_moves_the_reader_on(tmp_path: Path) -> None:
+async def test_silence_moves_the_reader_on(call: Client) -> None:
     """One that waits for something rare must not fall out of what is kept meanwhile."""
-
-    async def test(call: Client) -> None:
-        async with call.session.get(f"{call.url}/v1/events?type=queue") as answer:
-            lines = sse.read(answer)
-            await anext(lines)
-            await call("POST", "/v1/jobs", {**JOB, "name": "other"})
-            index = str(call.cluster.store.applied_index)
-            async for said in lines:
-                assert said.data is None
-                if said.id == index:
-                    return
-
-    run(tmp_path, test)
+    async with call.session.get(f"{call.url}/v1/events?type=queue") as answer:
+        lines = sse.read(answer)
+        await anext(lines)
+        await call("POST", "/v1/jobs", {**JOB, "name": "other"})
+        index = str(call.cluster.store.applied_index)
+        async for said in lines:
+            assert said.data is None
+            if said.id == index:
+                return
 
 
-def test_other_events_are_no_reason_to_be_silent(tmp_path: Path) -> None:
+async def test_other_events_are_no_reason_to_be_silent(call: Client) -> None:
     """The reader of a filtered stream is told where it is while others come all the time: else a proxy cuts it off, and
     it comes back with an id that is long gone."""
-
-    async def test(call: Client) -> None:
-        call.cluster.quiet = True
-        async with call.session.get(f"{call.url}/v1/events?type=queue") as answer:
-            lines = sse.read(answer)
-            await within(anext(lines))
-            for _ in range(2):
-                call.cluster.clock.forward(HEARTBEAT_S * 1_000)
-                await call("POST", "/v1/jobs", JOB)
-                assert await within(anext(lines)) == ("", str(call.cluster.store.applied_index), None)
+    call.cluster.quiet = True
+    async with call.session.get(f"{call.url}/v1/events?type=queue") as answer:
+        lines = sse.read(answer)
+        await within(anext(lines))
+        for _ in range(2):
+            call.cluster.clock.forward(HEARTBEAT_S * 1_000)
             await call("POST", "/v1/jobs", JOB)
-            await call("PUT", "/v1/queues/q", {"max_running": 1})
-            said = await within(anext(lines))
-            assert said.data["type"] == "queue.changed", "nothing is said before its time"
+            assert await within(anext(lines)) == ("", str(call.cluster.store.applied_index), None)
+        await call("POST", "/v1/jobs", JOB)
+        await call("PUT", "/v1/queues/q", {"max_running": 1})
+        said = await within(anext(lines))
+        assert said.data["type"] == "queue.changed", "nothing is said before its time"
 
-    run(tmp_path, test)
 
-
-def test_too_old_is_gone_and_says_what_to_do(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        call.cluster.quiet = True
-        call.cluster.apply(PutSettings(Settings(events_max=3)))
-        first = str(call.cluster.store.applied_index)
+async def test_too_old_is_gone_and_says_what_to_do(call: Client) -> None:
+    call.cluster.quiet = True
+    call.cluster.apply(PutSettings(Settings(events_max=3)))
+    first = str(call.cluster.store.applied_index)
+    for n in range(6):
+        await call("POST", "/v1/jobs", {**JOB, "name": f"j{n}"})
+    status, problem = await call("GET", f"/v1/events?after={first}")
+    assert (status, problem["code"]) == (410, "events-gone")
+    assert "GET /v1/jobs" in problem["detail"]
+    assert [said.data["job"] for said in await kept(call, "&after=oldest")] == ["j3", "j4", "j5"]
+    # and while it reads: the stream ends with the same words
+    async with call.session.get(f"{call.url}/v1/events") as answer:
+        lines = sse.read(answer)
+        await anext(lines)
         for n in range(6):
-            await call("POST", "/v1/jobs", {**JOB, "name": f"j{n}"})
-        status, problem = await call("GET", f"/v1/events?after={first}")
-        assert (status, problem["code"]) == (410, "events-gone")
-        assert "GET /v1/jobs" in problem["detail"]
-        assert [said.data["job"] for said in await kept(call, "&after=oldest")] == ["j3", "j4", "j5"]
-        # and while it reads: the stream ends with the same words
-        async with call.session.get(f"{call.url}/v1/events") as answer:
-            lines = sse.read(answer)
-            await anext(lines)
-            for n in range(6):
-                call.cluster.apply(CreateJob("default", f"k{n}", MANUAL, b"{}"))
-            said = await anext(lines)
-            assert (said.event, said.data["code"]) == ("problem", "events-gone")
-            assert await anext(lines, None) is None
-
-    run(tmp_path, test)
+            call.cluster.apply(CreateJob("default", f"k{n}", MANUAL, b"{}"))
+        said = await anext(lines)
+        assert (said.event, said.data["code"]) == ("problem", "events-gone")
+        assert await anext(lines, None) is None
 
 
-def test_turned_off(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        call.cluster.apply(PutSettings(Settings(events_max=0)))
-        status, problem = await call("GET", "/v1/events")
-        assert (status, problem["code"]) == (409, "not-possible")
-        assert "events_max" in problem["detail"]
-
-    run(tmp_path, test)
+async def test_turned_off(call: Client) -> None:
+    call.cluster.apply(PutSettings(Settings(events_max=0)))
+    status, problem = await call("GET", "/v1/events")
+    assert (status, problem["code"]) == (409, "not-possible")
+    assert "events_max" in problem["detail"]
 
 
-def test_there_are_only_so_many_streams(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
+async def test_there_are_only_so_many_streams(tmp_path: Path) -> None:
+    async with one_node(tmp_path, Bounds(streams=1)) as call:
         call.cluster.quiet = True
         async with call.session.get(f"{call.url}/v1/events") as answer:
             assert answer.status == 200
@@ -256,5 +224,3 @@ def test_there_are_only_so_many_streams(tmp_path: Path) -> None:
             assert (status, problem["code"]) == (503, "overloaded")
             call.cluster.apply(OpenLeadership(2, "n1"))
             assert (await sse.events(answer, 1))[0].data["type"] == "leader.changed"
-
-    run(tmp_path, test, Bounds(streams=1))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import raftsched
 from raftsched.api.runs import kills
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 from tests.support.tokens import guarded, limited
 
 EVERY = {"handler": {"exec": ["true"]}, "trigger": {"cron": "* * * * *"}, "overlap": "forbid"}
@@ -37,69 +36,56 @@ async def states(call: Any, job: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("wanted", [{"job": "a", "namespace": "default"}, {"namespace": "default"}, {"job": None}])
-def test_a_backfill_is_ended(tmp_path: Path, wanted: dict[str, Any]) -> None:
-    async def test(call: Client) -> None:
-        job = await backfilled(call)
-        other = await backfilled(call, "b", "elsewhere")
-        given = {name: value or job for name, value in wanted.items()}
-        status, seen = await call("POST", PATH, {"filter": given, "dry_run": True})
-        assert (status, seen["matched"], seen["killed"], len(seen["sample"])) == (200, 60, 0, kills.SAMPLE_MAX)
-        assert await states(call, job) == {"WAITING": 60}
-        status, done = await call("POST", PATH, {"filter": given})
-        assert (status, done["matched"], done["killed"], done["refused"], done["next"]) == (200, 60, 60, [], None)
-        assert await states(call, job) == {"KILLED": 60}
-        assert await states(call, other) == {"WAITING": 60}
-
-    run(tmp_path, test)
+async def test_a_backfill_is_ended(call: Client, wanted: dict[str, Any]) -> None:
+    job = await backfilled(call)
+    other = await backfilled(call, "b", "elsewhere")
+    given = {name: value or job for name, value in wanted.items()}
+    status, seen = await call("POST", PATH, {"filter": given, "dry_run": True})
+    assert (status, seen["matched"], seen["killed"], len(seen["sample"])) == (200, 60, 0, kills.SAMPLE_MAX)
+    assert await states(call, job) == {"WAITING": 60}
+    status, done = await call("POST", PATH, {"filter": given})
+    assert (status, done["matched"], done["killed"], done["refused"], done["next"]) == (200, 60, 60, [], None)
+    assert await states(call, job) == {"KILLED": 60}
+    assert await states(call, other) == {"WAITING": 60}
 
 
-def test_by_state_and_time(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        job = await backfilled(call)
-        _, none = await call("POST", PATH, {"filter": {"job": job, "state": ["RUNNING", "RETRYING"]}})
-        assert none["matched"] == 0
-        some = {"job": job, "state": ["WAITING"], "from": "2029-12-31T23:30:00Z", "to": "2029-12-31T23:40:00Z"}
-        _, done = await call("POST", PATH, {"filter": some})
-        assert done["killed"] == 10
-        assert await states(call, job) == {"WAITING": 50, "KILLED": 10}
-
-    run(tmp_path, test)
+async def test_by_state_and_time(call: Client) -> None:
+    job = await backfilled(call)
+    _, none = await call("POST", PATH, {"filter": {"job": job, "state": ["RUNNING", "RETRYING"]}})
+    assert none["matched"] == 0
+    some = {"job": job, "state": ["WAITING"], "from": "2029-12-31T23:30:00Z", "to": "2029-12-31T23:40:00Z"}
+    _, done = await call("POST", PATH, {"filter": some})
+    assert done["killed"] == 10
+    assert await states(call, job) == {"WAITING": 50, "KILLED": 10}
 
 
-def test_in_steps_the_newest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_in_steps_the_newest_first(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kills, "ACT_MAX", 25)
-
-    async def test(call: Client) -> None:
-        job = await backfilled(call)
-        body: dict[str, Any] = {"filter": {"job": job}}
-        killed = []
-        while True:
-            _, done = await call("POST", PATH, body)
-            killed.append(done["killed"])
-            _, listed = await call("GET", f"/v1/jobs/{job}/instances?state=WAITING&limit=1000")
-            assert len(listed["items"]) == 60 - sum(killed)
-            if done["next"] is None:
-                break
-            body["cursor"] = done["next"]
-            assert listed["items"][-1]["scheduled_at"] == "2029-12-31T23:00:00.000Z", "the oldest are left"
-        assert killed == [25, 25, 10]
-
-    run(tmp_path, test)
+    job = await backfilled(call)
+    body: dict[str, Any] = {"filter": {"job": job}}
+    killed = []
+    while True:
+        _, done = await call("POST", PATH, body)
+        killed.append(done["killed"])
+        _, listed = await call("GET", f"/v1/jobs/{job}/instances?state=WAITING&limit=1000")
+        assert len(listed["items"]) == 60 - sum(killed)
+        if done["next"] is None:
+            break
+        body["cursor"] = done["next"]
+        assert listed["items"][-1]["scheduled_at"] == "2029-12-31T23:00:00.000Z", "the oldest are left"
+    assert killed == [25, 25, 10]
 
 
-def test_it_is_done_once_under_its_key(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        job = await backfilled(call)
-        key = {"Idempotency-Key": "end-it"}
-        _, first = await call("POST", PATH, {"filter": {"job": job}}, key)
-        made = (await call("POST", f"/v1/jobs/{job}/run", {}))[1]["id"]
-        _, again = await call("POST", PATH, {"filter": {"job": job}}, key)
-        assert again == first
-        assert (await call("GET", f"/v1/instances/{made}"))[1]["state"] == "WAITING"
-        status, problem = await call("POST", PATH, {"filter": {"job": job, "state": ["WAITING"]}}, key)
-        assert (status, problem["code"]) == (422, "idempotency-mismatch")
-
-    run(tmp_path, test)
+async def test_it_is_done_once_under_its_key(call: Client) -> None:
+    job = await backfilled(call)
+    key = {"Idempotency-Key": "end-it"}
+    _, first = await call("POST", PATH, {"filter": {"job": job}}, key)
+    made = (await call("POST", f"/v1/jobs/{job}/run", {}))[1]["id"]
+    _, again = await call("POST", PATH, {"filter": {"job": job}}, key)
+    assert again == first
+    assert (await call("GET", f"/v1/instances/{made}"))[1]["state"] == "WAITING"
+    status, problem = await call("POST", PATH, {"filter": {"job": job, "state": ["WAITING"]}}, key)
+    assert (status, problem["code"]) == (422, "idempotency-mismatch")
 
 
 @pytest.mark.parametrize(
@@ -115,39 +101,30 @@ def test_it_is_done_once_under_its_key(tmp_path: Path) -> None:
         ({"filter": {"namespace": "a"}, "all": True}, "/all"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, body: Any, pointer: str) -> None:
-    async def test(call: Client) -> None:
-        status, problem = await call("POST", PATH, body)
-        assert (status, problem["code"], problem["errors"][0]["pointer"]) == (422, "invalid-body", pointer), problem
-
-    run(tmp_path, test)
+async def test_what_is_wrong_is_named(call: Client, body: Any, pointer: str) -> None:
+    status, problem = await call("POST", PATH, body)
+    assert (status, problem["code"], problem["errors"][0]["pointer"]) == (422, "invalid-body", pointer), problem
 
 
-def test_a_token_for_some_namespaces(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        admin = (await guarded(call))["admin"]
-        mine, other = await backfilled(admin, "a", "mine"), await backfilled(admin, "b", "other")
-        editor = await limited(admin, "ed", "editor", "mine")
-        assert (await editor("POST", PATH, {"filter": {"namespace": "other"}}))[0] == 403
-        assert (await editor("POST", PATH, {"filter": {"job": other}}))[0] == 404
-        assert (await editor("POST", PATH, {"filter": {"job": mine}}))[1]["killed"] == 60
-        assert await states(admin, other) == {"WAITING": 60}
-
-    run(tmp_path, test)
+async def test_a_token_for_some_namespaces(call: Client) -> None:
+    admin = (await guarded(call))["admin"]
+    mine, other = await backfilled(admin, "a", "mine"), await backfilled(admin, "b", "other")
+    editor = await limited(admin, "ed", "editor", "mine")
+    assert (await editor("POST", PATH, {"filter": {"namespace": "other"}}))[0] == 403
+    assert (await editor("POST", PATH, {"filter": {"job": other}}))[0] == 404
+    assert (await editor("POST", PATH, {"filter": {"job": mine}}))[1]["killed"] == 60
+    assert await states(admin, other) == {"WAITING": 60}
 
 
-def test_with_the_client(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        job = await backfilled(call)
-        async with raftsched.AsyncClient(call.url, discover=False) as client:
-            seen = await client.instances.kill_matching(job=job, dry_run=True)
-            assert (seen.matched, seen.done) == (60, 0)
-            done = await client.instances.kill_matching(
-                job=job, state=["WAITING"], **{"from": datetime(2029, 12, 31, 23, 30, tzinfo=UTC)}
-            )
-            assert (done.matched, done.done) == (30, 30)
-            with pytest.raises(ValueError, match="namespace"):
-                await client.instances.kill_matching(state=["WAITING"])
-        assert await states(call, job) == {"WAITING": 30, "KILLED": 30}
-
-    run(tmp_path, test)
+async def test_with_the_client(call: Client) -> None:
+    job = await backfilled(call)
+    async with raftsched.AsyncClient(call.url, discover=False) as client:
+        seen = await client.instances.kill_matching(job=job, dry_run=True)
+        assert (seen.matched, seen.done) == (60, 0)
+        done = await client.instances.kill_matching(
+            job=job, state=["WAITING"], **{"from": datetime(2029, 12, 31, 23, 30, tzinfo=UTC)}
+        )
+        assert (done.matched, done.done) == (30, 30)
+        with pytest.raises(ValueError, match="namespace"):
+            await client.instances.kill_matching(state=["WAITING"])
+    assert await states(call, job) == {"WAITING": 30, "KILLED": 30}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from raftsched.bounds import DAY_MS, MINUTE_MS
 from raftsched.core import commands as c
 from raftsched.core.model import Outcome
-from tests.support.local_api import Client, LocalCluster, run
+from tests.support.local_api import Client, LocalCluster
 from tests.support.memory_view import at, policy
 from tests.support.tokens import guarded, limited
 
@@ -43,71 +42,62 @@ async def counted(call: Any, query: str = "") -> dict[str, Any]:
     return {name: found[name] for name in COUNTS if any(found[name])}
 
 
-def test_counts_lie_at_their_minutes(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        go(call.cluster, "a")
-        go(call.cluster, "b", Outcome.FAILED, late_ms=1_500)
-        call.cluster.clock.forward(2 * MINUTE_MS)
-        go(call.cluster, "a", Outcome.TIMED_OUT)
-        _, found = await call("GET", "/v1/stats/minutes?from=2000-01-01T00:00:00Z&to=2000-01-09T00:00:00Z")
-        assert (found["from"], len(found["started"])) == ("2000-01-08T00:00:00.000Z", 24 * 60)  # no more than a day
-        _, found = await call("GET", "/v1/stats/minutes?from=2000-01-01T00:00:00Z&to=2000-01-01T00:00:00Z")
-        assert [found[name] for name in COUNTS] == [[]] * 8
-        status, found = await call("GET", "/v1/stats/minutes")
-        assert status == 200
-        assert found["step"] == "1m"
-        assert {len(found[name]) for name in COUNTS} == {24 * 60 + 1}, "whole minutes, of which the last goes on"
-        assert {name: found[name][-3:] for name in COUNTS} == {
-            "started": [2, 0, 1],
-            "restarted": [0, 0, 0],
-            "succeeded": [1, 0, 0],
-            "failed": [1, 0, 1],
-            "killed": [0, 0, 0],
-            "skipped": [0, 0, 0],
-            "late": [1, 0, 0],
-            "late_max_ms": [1_500, 0, 0],
-        }
-
-    run(tmp_path, test)
+async def test_counts_lie_at_their_minutes(call: Client) -> None:
+    go(call.cluster, "a")
+    go(call.cluster, "b", Outcome.FAILED, late_ms=1_500)
+    call.cluster.clock.forward(2 * MINUTE_MS)
+    go(call.cluster, "a", Outcome.TIMED_OUT)
+    _, found = await call("GET", "/v1/stats/minutes?from=2000-01-01T00:00:00Z&to=2000-01-09T00:00:00Z")
+    assert (found["from"], len(found["started"])) == ("2000-01-08T00:00:00.000Z", 24 * 60)  # no more than a day
+    _, found = await call("GET", "/v1/stats/minutes?from=2000-01-01T00:00:00Z&to=2000-01-01T00:00:00Z")
+    assert [found[name] for name in COUNTS] == [[]] * 8
+    status, found = await call("GET", "/v1/stats/minutes")
+    assert status == 200
+    assert found["step"] == "1m"
+    assert {len(found[name]) for name in COUNTS} == {24 * 60 + 1}, "whole minutes, of which the last goes on"
+    assert {name: found[name][-3:] for name in COUNTS} == {
+        "started": [2, 0, 1],
+        "restarted": [0, 0, 0],
+        "succeeded": [1, 0, 0],
+        "failed": [1, 0, 1],
+        "killed": [0, 0, 0],
+        "skipped": [0, 0, 0],
+        "late": [1, 0, 0],
+        "late_max_ms": [1_500, 0, 0],
+    }
 
 
-def test_longer_steps_add_up(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        for _ in range(4):
-            go(call.cluster, "a", late_ms=2_000)
-            call.cluster.clock.forward(20 * MINUTE_MS)
-        for step, count in (("1m", 24 * 60), ("5m", 24 * 12), ("15m", 24 * 4), ("1h", 24)):
-            _, found = await call("GET", f"/v1/stats/minutes?step={step}")
-            assert count <= len(found["started"]) <= count + 1
-            assert sum(found["started"]) == sum(found["late"]) == 4
-            assert max(found["late_max_ms"]) == 2_000
-        assert await counted(call, "?step=1h&from=2000-01-01T00:00:00Z&to=2000-01-01T05:00:00Z") == {}
-
-    run(tmp_path, test)
+async def test_longer_steps_add_up(call: Client) -> None:
+    for _ in range(4):
+        go(call.cluster, "a", late_ms=2_000)
+        call.cluster.clock.forward(20 * MINUTE_MS)
+    for step, count in (("1m", 24 * 60), ("5m", 24 * 12), ("15m", 24 * 4), ("1h", 24)):
+        _, found = await call("GET", f"/v1/stats/minutes?step={step}")
+        assert count <= len(found["started"]) <= count + 1
+        assert sum(found["started"]) == sum(found["late"]) == 4
+        assert max(found["late_max_ms"]) == 2_000
+    assert await counted(call, "?step=1h&from=2000-01-01T00:00:00Z&to=2000-01-01T05:00:00Z") == {}
 
 
-def test_a_namespace_and_a_token_for_some(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        who = await guarded(call)
-        for namespace in ("mine", "mine", "ours", "theirs"):
-            go(call.cluster, namespace)
-            call.cluster.clock.forward(MINUTE_MS)
-        me = await limited(who["admin"], "me", "viewer", "mine", "ours")
+async def test_a_namespace_and_a_token_for_some(call: Client) -> None:
+    who = await guarded(call)
+    for namespace in ("mine", "mine", "ours", "theirs"):
+        go(call.cluster, namespace)
+        call.cluster.clock.forward(MINUTE_MS)
+    me = await limited(who["admin"], "me", "viewer", "mine", "ours")
 
-        async def started(as_whom: Any, query: str = "") -> int:
-            return sum((await counted(as_whom, query)).get("started", []))
+    async def started(as_whom: Any, query: str = "") -> int:
+        return sum((await counted(as_whom, query)).get("started", []))
 
-        assert await started(who["viewer"]) == 4
-        assert await started(who["viewer"], "?namespace=theirs") == 1
-        assert await started(me, "?namespace=mine") == 2
-        for query in ("", "?namespace=theirs"):
-            status, problem = await me("GET", f"/v1/stats/minutes{query}")
-            assert (status, problem["code"]) == (403, "forbidden"), query
-        go(call.cluster, "theirs")
-        assert await started(me, "?namespace=mine") == 2, "nor of the minute that goes on"
-        assert await started(who["viewer"]) == 5
-
-    run(tmp_path, test)
+    assert await started(who["viewer"]) == 4
+    assert await started(who["viewer"], "?namespace=theirs") == 1
+    assert await started(me, "?namespace=mine") == 2
+    for query in ("", "?namespace=theirs"):
+        status, problem = await me("GET", f"/v1/stats/minutes{query}")
+        assert (status, problem["code"]) == (403, "forbidden"), query
+    go(call.cluster, "theirs")
+    assert await started(me, "?namespace=mine") == 2, "nor of the minute that goes on"
+    assert await started(who["viewer"]) == 5
 
 
 @pytest.mark.parametrize(
@@ -118,34 +108,25 @@ def test_a_namespace_and_a_token_for_some(tmp_path: Path) -> None:
         ("namespace=x%20y", "namespace"),
     ],
 )
-def test_what_cannot_be_asked(tmp_path: Path, query: str, parameter: str) -> None:
-    async def test(call: Client) -> None:
-        status, problem = await call("GET", f"/v1/stats/minutes?{query}")
-        assert (status, problem["code"]) == (400, "invalid-parameter")
-        assert [error["parameter"] for error in problem["errors"]] == [parameter]
-
-    run(tmp_path, test)
+async def test_what_cannot_be_asked(call: Client, query: str, parameter: str) -> None:
+    status, problem = await call("GET", f"/v1/stats/minutes?{query}")
+    assert (status, problem["code"]) == (400, "invalid-parameter")
+    assert [error["parameter"] for error in problem["errors"]] == [parameter]
 
 
-def test_a_day_and_no_more_is_kept(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        go(call.cluster, "a")
-        call.cluster.clock.forward(DAY_MS - MINUTE_MS)
-        assert sum((await counted(call))["started"]) == 1
-        call.cluster.clock.forward(2 * MINUTE_MS)
-        assert await counted(call) == {}
-
-    run(tmp_path, test)
+async def test_a_day_and_no_more_is_kept(call: Client) -> None:
+    go(call.cluster, "a")
+    call.cluster.clock.forward(DAY_MS - MINUTE_MS)
+    assert sum((await counted(call))["started"]) == 1
+    call.cluster.clock.forward(2 * MINUTE_MS)
+    assert await counted(call) == {}
 
 
-def test_leaderships_newest_first(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        call.cluster.clock.forward(5_000)
-        call.cluster.apply(c.OpenLeadership(4, "n2"))
-        status, found = await call("GET", "/v1/cluster/terms")
-        assert status == 200
-        assert [(row["term"], row["leader"]) for row in found["items"]] == [(4, "n2"), (1, "n1")]
-        assert found["items"][0]["at"] > found["items"][1]["at"]
-        assert found["items"][0]["index"] == call.cluster.store.applied_index
-
-    run(tmp_path, test)
+async def test_leaderships_newest_first(call: Client) -> None:
+    call.cluster.clock.forward(5_000)
+    call.cluster.apply(c.OpenLeadership(4, "n2"))
+    status, found = await call("GET", "/v1/cluster/terms")
+    assert status == 200
+    assert [(row["term"], row["leader"]) for row in found["items"]] == [(4, "n2"), (1, "n1")]
+    assert found["items"][0]["at"] > found["items"][1]["at"]
+    assert found["items"][0]["index"] == call.cluster.store.applied_index

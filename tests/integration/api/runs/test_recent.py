@@ -10,7 +10,7 @@ import pytest
 from raftsched.core.model import Outcome
 from raftsched.surface.runs import RECENT_JOBS_MAX
 from tests.integration.api.runs.test_stats import go, make
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 from tests.support.places import Place, placed
 
 
@@ -21,32 +21,26 @@ async def recent(call: Any, query: str) -> list[Any]:
     return found
 
 
-def test_the_newest_of_each(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        one, other, none = [await make(call) for _ in range(3)]
-        for late in range(4):
-            await go(call, one, late_ms=late, took_ms=100)
-        await go(call, other, late_ms=7, took_ms=50, outcome=Outcome.FAILED)
-        found = await recent(call, f"jobs={other},{one},{none}&count=3")
-        assert [item["job_id"] for item in found] == [other, one, none], "in the order asked for"
-        assert [run["late_ms"] for run in found[1]["runs"]] == [3, 2, 1]
-        assert found[2]["runs"] == []
-        _, whole = await call("GET", f"/v1/jobs/{one}/instances?limit=3")
-        for short, full in zip(found[1]["runs"], whole["items"], strict=True):
-            assert short == {name: full[name] for name in short}
-        _, made = await call("POST", f"/v1/jobs/{none}/run")
-        ((waiting,),) = [item["runs"] for item in await recent(call, f"jobs={none}")]
-        assert (waiting["id"], waiting["state"], waiting["late_ms"]) == (made["id"], "WAITING", None)
-
-    run(tmp_path, test)
+async def test_the_newest_of_each(call: Client) -> None:
+    one, other, none = [await make(call) for _ in range(3)]
+    for late in range(4):
+        await go(call, one, late_ms=late, took_ms=100)
+    await go(call, other, late_ms=7, took_ms=50, outcome=Outcome.FAILED)
+    found = await recent(call, f"jobs={other},{one},{none}&count=3")
+    assert [item["job_id"] for item in found] == [other, one, none], "in the order asked for"
+    assert [run["late_ms"] for run in found[1]["runs"]] == [3, 2, 1]
+    assert found[2]["runs"] == []
+    _, whole = await call("GET", f"/v1/jobs/{one}/instances?limit=3")
+    for short, full in zip(found[1]["runs"], whole["items"], strict=True):
+        assert short == {name: full[name] for name in short}
+    _, made = await call("POST", f"/v1/jobs/{none}/run")
+    ((waiting,),) = [item["runs"] for item in await recent(call, f"jobs={none}")]
+    assert (waiting["id"], waiting["state"], waiting["late_ms"]) == (made["id"], "WAITING", None)
 
 
-def test_a_job_that_is_not_there_is_left_out(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        job = await make(call)
-        assert [item["job_id"] for item in await recent(call, f"jobs=0000000000001,{job},{job}")] == [job]
-
-    run(tmp_path, test)
+async def test_a_job_that_is_not_there_is_left_out(call: Client) -> None:
+    job = await make(call)
+    assert [item["job_id"] for item in await recent(call, f"jobs=0000000000001,{job},{job}")] == [job]
 
 
 @pytest.mark.parametrize(
@@ -60,13 +54,10 @@ def test_a_job_that_is_not_there_is_left_out(tmp_path: Path) -> None:
         ("jobs=0000000000001&count=51", "from 1 to 50"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, query: str, words: str) -> None:
-    async def test(call: Client) -> None:
-        status, problem = await call("GET", f"/v1/instances:recent?{query}")
-        assert (status, problem["code"]) == (400, "invalid-parameter")
-        assert words in problem["detail"]
-
-    run(tmp_path, test)
+async def test_what_is_refused(call: Client, query: str, words: str) -> None:
+    status, problem = await call("GET", f"/v1/instances:recent?{query}")
+    assert (status, problem["code"]) == (400, "invalid-parameter")
+    assert words in problem["detail"]
 
 
 def test_jobs_of_others_are_not_there(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from raftsched.core.ids import parse_instance, parse_job
 from raftsched.core.limits import HISTORY_MAX
 from raftsched.core.model import Outcome
 from tests.support.clock import START_MS
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 
 JOB = {"trigger": {"every": "1m"}, "handler": {"exec": ["true"]}, "overlap": "allow"}
 EMPTY = {"count": 0, "mean": None, "p50": None, "p90": None, "p99": None, "max": None}
@@ -51,151 +50,126 @@ async def go(call: Client, job: str, late_ms: int, took_ms: int, outcome: Outcom
     cluster.apply(c.Ended(session, assigned.number, outcome, start, start + took_ms))
 
 
-def test_of_a_job(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        job, other = await make(call), await make(call)
-        for i in range(10):
-            await go(call, job, late_ms=i, took_ms=100 * (i + 1))
-        await go(call, job, late_ms=20, took_ms=5_000, outcome=Outcome.FAILED)
-        await go(call, other, late_ms=7, took_ms=7)
-        status, found = await call("GET", f"/v1/jobs/{job}/stats")
-        assert status == 200
-        assert found["complete"]
-        assert {k: n for k, n in found["instances"].items() if n} == {"SUCCEEDED": 10, "FAILED": 1}
-        assert {k: n for k, n in found["attempts"].items() if n} == {"succeeded": 10, "failed": 1}
-        assert found["dead_letters"] == 1
-        assert found["duration"] == {"count": 11, "mean": 955, "p50": 600, "p90": 1_000, "p99": 5_000, "max": 5_000}
-        assert found["lateness"] == {"count": 11, "mean": 6, "p50": 5, "p90": 9, "p99": 20, "max": 20}
-        assert found["jobs"] is None
-        _, found = await call("GET", f"/v1/jobs/{job}/stats?from=2030-01-01T00:02:00Z&to=2030-01-01T00:04:00Z")
-        assert (found["duration"]["count"], found["duration"]["max"]) == (2, 300)
-        assert found["counted_from"] == "2030-01-01T00:02:00.000Z"
-
-    run(tmp_path, test)
+async def test_of_a_job(call: Client) -> None:
+    job, other = await make(call), await make(call)
+    for i in range(10):
+        await go(call, job, late_ms=i, took_ms=100 * (i + 1))
+    await go(call, job, late_ms=20, took_ms=5_000, outcome=Outcome.FAILED)
+    await go(call, other, late_ms=7, took_ms=7)
+    status, found = await call("GET", f"/v1/jobs/{job}/stats")
+    assert status == 200
+    assert found["complete"]
+    assert {k: n for k, n in found["instances"].items() if n} == {"SUCCEEDED": 10, "FAILED": 1}
+    assert {k: n for k, n in found["attempts"].items() if n} == {"succeeded": 10, "failed": 1}
+    assert found["dead_letters"] == 1
+    assert found["duration"] == {"count": 11, "mean": 955, "p50": 600, "p90": 1_000, "p99": 5_000, "max": 5_000}
+    assert found["lateness"] == {"count": 11, "mean": 6, "p50": 5, "p90": 9, "p99": 20, "max": 20}
+    assert found["jobs"] is None
+    _, found = await call("GET", f"/v1/jobs/{job}/stats?from=2030-01-01T00:02:00Z&to=2030-01-01T00:04:00Z")
+    assert (found["duration"]["count"], found["duration"]["max"]) == (2, 300)
+    assert found["counted_from"] == "2030-01-01T00:02:00.000Z"
 
 
-def test_nothing_ran_yet(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        job = await make(call)
-        _, found = await call("GET", f"/v1/jobs/{job}/stats")
-        assert found["duration"] == found["lateness"] == EMPTY
-        await call("POST", f"/v1/jobs/{job}/run")
-        _, found = await call("GET", f"/v1/jobs/{job}/stats")
-        assert found["instances"]["WAITING"] == 1
-        assert found["lateness"] == EMPTY
-
-    run(tmp_path, test)
+async def test_nothing_ran_yet(call: Client) -> None:
+    job = await make(call)
+    _, found = await call("GET", f"/v1/jobs/{job}/stats")
+    assert found["duration"] == found["lateness"] == EMPTY
+    await call("POST", f"/v1/jobs/{job}/run")
+    _, found = await call("GET", f"/v1/jobs/{job}/stats")
+    assert found["instances"]["WAITING"] == 1
+    assert found["lateness"] == EMPTY
 
 
-def test_of_all_by_owner_and_namespace(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        ana = await make(call, owner="ana", namespace="billing", name="a")
-        bo = await make(call, owner="bo", namespace="billing")
-        await make(call, owner="bo", suspended=True)
-        for _ in range(3):
-            await go(call, ana, 0, 10)
-        await go(call, bo, 0, 1_000)
-        expected = {
-            "": (4, {"NEW": 1, "SCHEDULED": 2, "SUSPENDED": 0, "EXPIRED": 0}),
-            "?owner=ana": (3, {"NEW": 0, "SCHEDULED": 1, "SUSPENDED": 0, "EXPIRED": 0}),
-            "?owner=bo": (1, {"NEW": 1, "SCHEDULED": 1, "SUSPENDED": 0, "EXPIRED": 0}),
-            "?namespace=billing": (4, {"NEW": 0, "SCHEDULED": 2, "SUSPENDED": 0, "EXPIRED": 0}),
-            "?namespace=default": (0, {"NEW": 1, "SCHEDULED": 0, "SUSPENDED": 0, "EXPIRED": 0}),
-            "?owner=bo&namespace=default": (0, {"NEW": 1, "SCHEDULED": 0, "SUSPENDED": 0, "EXPIRED": 0}),
-            "?from=2030-01-01T00:03:00Z": (2, {"NEW": 1, "SCHEDULED": 2, "SUSPENDED": 0, "EXPIRED": 0}),
-        }
-        for query, (runs, jobs) in expected.items():
-            status, found = await call("GET", f"/v1/stats{query}")
-            assert (status, found["instances"]["SUCCEEDED"], found["jobs"]) == (200, runs, jobs), query
-        _, by_name = await call("GET", "/v1/namespaces/billing/jobs/a/stats")
-        assert by_name["duration"]["count"] == 3
-        call.cluster.clock.forward(stats.SPAN_MS + 1)
-        _, found = await call("GET", "/v1/stats")
-        assert found["duration"]["count"] == 0
-
-    run(tmp_path, test)
+async def test_of_all_by_owner_and_namespace(call: Client) -> None:
+    ana = await make(call, owner="ana", namespace="billing", name="a")
+    bo = await make(call, owner="bo", namespace="billing")
+    await make(call, owner="bo", suspended=True)
+    for _ in range(3):
+        await go(call, ana, 0, 10)
+    await go(call, bo, 0, 1_000)
+    expected = {
+        "": (4, {"NEW": 1, "SCHEDULED": 2, "SUSPENDED": 0, "EXPIRED": 0}),
+        "?owner=ana": (3, {"NEW": 0, "SCHEDULED": 1, "SUSPENDED": 0, "EXPIRED": 0}),
+        "?owner=bo": (1, {"NEW": 1, "SCHEDULED": 1, "SUSPENDED": 0, "EXPIRED": 0}),
+        "?namespace=billing": (4, {"NEW": 0, "SCHEDULED": 2, "SUSPENDED": 0, "EXPIRED": 0}),
+        "?namespace=default": (0, {"NEW": 1, "SCHEDULED": 0, "SUSPENDED": 0, "EXPIRED": 0}),
+        "?owner=bo&namespace=default": (0, {"NEW": 1, "SCHEDULED": 0, "SUSPENDED": 0, "EXPIRED": 0}),
+        "?from=2030-01-01T00:03:00Z": (2, {"NEW": 1, "SCHEDULED": 2, "SUSPENDED": 0, "EXPIRED": 0}),
+    }
+    for query, (runs, jobs) in expected.items():
+        status, found = await call("GET", f"/v1/stats{query}")
+        assert (status, found["instances"]["SUCCEEDED"], found["jobs"]) == (200, runs, jobs), query
+    _, by_name = await call("GET", "/v1/namespaces/billing/jobs/a/stats")
+    assert by_name["duration"]["count"] == 3
+    call.cluster.clock.forward(stats.SPAN_MS + 1)
+    _, found = await call("GET", "/v1/stats")
+    assert found["duration"]["count"] == 0
 
 
-def test_so_many_are_looked_at_and_the_answer_says_how_far_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_so_many_are_looked_at_and_the_answer_says_how_far_back(
+    call: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(call: Client) -> None:
-        job = await make(call)
-        for _ in range(9):
-            await go(call, job, 0, 10)
-        for slice_s, most, counted in ((0.0, 4, 4), (0.0, 100, 9), (0.0, 9, 9), (9.0, 9, 9)):
-            monkeypatch.setattr(slices, "SLICE_S", slice_s)
-            monkeypatch.setattr(stats, "LOOK_MAX", most)
-            for path in ("/v1/stats", f"/v1/jobs/{job}/stats"):
-                _, found = await call("GET", path)
-                assert found["instances"]["SUCCEEDED"] == counted
-                if counted == 4:
-                    assert (found["complete"], found["counted_from"]) == (False, "2030-01-01T00:06:00.000Z")
-
-    run(tmp_path, test)
+    job = await make(call)
+    for _ in range(9):
+        await go(call, job, 0, 10)
+    for slice_s, most, counted in ((0.0, 4, 4), (0.0, 100, 9), (0.0, 9, 9), (9.0, 9, 9)):
+        monkeypatch.setattr(slices, "SLICE_S", slice_s)
+        monkeypatch.setattr(stats, "LOOK_MAX", most)
+        for path in ("/v1/stats", f"/v1/jobs/{job}/stats"):
+            _, found = await call("GET", path)
+            assert found["instances"]["SUCCEEDED"] == counted
+            if counted == 4:
+                assert (found["complete"], found["counted_from"]) == (False, "2030-01-01T00:06:00.000Z")
 
 
-def test_jobs_that_are_too_many_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_jobs_that_are_too_many_are_not_counted(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
     monkeypatch.setattr(stats, "LOOK_MAX", 4)
-
-    async def test(call: Client) -> None:
-        for i in range(5):
-            await make(call, owner="ana")
-            _, found = await call("GET", "/v1/stats?owner=ana")
-            assert found["jobs"] == ({"NEW": 0, "SCHEDULED": i + 1, "SUSPENDED": 0, "EXPIRED": 0} if i < 3 else None)
-
-    run(tmp_path, test)
+    for i in range(5):
+        await make(call, owner="ana")
+        _, found = await call("GET", "/v1/stats?owner=ana")
+        assert found["jobs"] == ({"NEW": 0, "SCHEDULED": i + 1, "SUSPENDED": 0, "EXPIRED": 0} if i < 3 else None)
 
 
 @pytest.mark.parametrize(
     "query",
     ["from=x", "from=2030-01-02T00:00:00Z&to=2030-01-01T00:00:00Z", "namespace=A", "own=a", "owner=" + "x" * 5_000],
 )
-def test_what_is_wrong_in_a_query(tmp_path: Path, query: str) -> None:
-    async def test(call: Client) -> None:
-        status, answer = await call("GET", f"/v1/stats?{query}")
-        assert (status, answer["code"]) == (400, "invalid-parameter")
-
-    run(tmp_path, test)
+async def test_what_is_wrong_in_a_query(call: Client, query: str) -> None:
+    status, answer = await call("GET", f"/v1/stats?{query}")
+    assert (status, answer["code"]) == (400, "invalid-parameter")
 
 
 # ---------------------------------------------------------------- revisions
 
 
-def test_each_edit_is_kept_with_its_time(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        job = await make(call, name="a", owner="ana")
-        path = f"/v1/jobs/{job}"
-        assert call.cluster.clock.wall == START_MS
-        call.cluster.clock.forward(60_000)
-        await call("PATCH", path, {"owner": "bo"})
-        call.cluster.clock.forward(60_000)
-        await call("PATCH", path, {"priority": 9, "name": "b"})
-        await call("POST", f"{path}/pause")
-        status, found = await call("GET", f"{path}/revisions")
-        assert status == 200
-        assert found["next"] is None
-        times = [f"2030-01-01T00:0{minute}:00.000Z" for minute in range(3)]
-        shown = [(one["revision"], one["name"], one["from"], one["to"]) for one in found["items"]]
-        assert shown == [(3, "b", times[2], None), (2, "a", times[1], times[2]), (1, "a", times[0], times[1])]
-        assert [one["content"].get("owner") for one in found["items"]] == ["bo", "bo", "ana"]
-        assert [one["content"].get("priority") for one in found["items"]] == [9, None, None]
-        _, by_name = await call("GET", "/v1/namespaces/default/jobs/b/revisions")
-        assert by_name == found
-        await call("DELETE", path)
-        assert (await call("GET", f"{path}/revisions"))[0] == 404
-
-    run(tmp_path, test)
+async def test_each_edit_is_kept_with_its_time(call: Client) -> None:
+    job = await make(call, name="a", owner="ana")
+    path = f"/v1/jobs/{job}"
+    assert call.cluster.clock.wall == START_MS
+    call.cluster.clock.forward(60_000)
+    await call("PATCH", path, {"owner": "bo"})
+    call.cluster.clock.forward(60_000)
+    await call("PATCH", path, {"priority": 9, "name": "b"})
+    await call("POST", f"{path}/pause")
+    status, found = await call("GET", f"{path}/revisions")
+    assert status == 200
+    assert found["next"] is None
+    times = [f"2030-01-01T00:0{minute}:00.000Z" for minute in range(3)]
+    shown = [(one["revision"], one["name"], one["from"], one["to"]) for one in found["items"]]
+    assert shown == [(3, "b", times[2], None), (2, "a", times[1], times[2]), (1, "a", times[0], times[1])]
+    assert [one["content"].get("owner") for one in found["items"]] == ["bo", "bo", "ana"]
+    assert [one["content"].get("priority") for one in found["items"]] == [9, None, None]
+    _, by_name = await call("GET", "/v1/namespaces/default/jobs/b/revisions")
+    assert by_name == found
+    await call("DELETE", path)
+    assert (await call("GET", f"{path}/revisions"))[0] == 404
 
 
-def test_of_many_edits_the_newest_are_kept(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        job = await make(call)
-        for i in range(HISTORY_MAX + 2):
-            await call("PATCH", f"/v1/jobs/{job}", {"params": {"n": i}})
-        _, found = await call("GET", f"/v1/jobs/{job}/revisions")
-        assert [one["revision"] for one in found["items"]] == list(range(HISTORY_MAX + 3, 2, -1))
-        assert found["items"][-1]["from"] is None
-
-    run(tmp_path, test)
+async def test_of_many_edits_the_newest_are_kept(call: Client) -> None:
+    job = await make(call)
+    for i in range(HISTORY_MAX + 2):
+        await call("PATCH", f"/v1/jobs/{job}", {"params": {"n": i}})
+    _, found = await call("GET", f"/v1/jobs/{job}/revisions")
+    assert [one["revision"] for one in found["items"]] == list(range(HISTORY_MAX + 3, 2, -1))
+    assert found["items"][-1]["from"] is None

@@ -8,18 +8,15 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.support.local_api import Client, LocalCluster, run, serving
+from tests.support.local_api import Client, LocalCluster, serving
 
 pytestmark = pytest.mark.parametrize("path", ["/v1/changes", "/v1/events"])
 
 
-def test_a_head_is_answered_at_once(tmp_path: Path, path: str) -> None:
-    async def test(call: Client) -> None:
-        call.cluster.quiet = True
-        assert await call("HEAD", path) == (200, "")
-        assert call.headers["Content-Type"] == "text/event-stream"
-
-    run(tmp_path, test)
+async def test_a_head_is_answered_at_once(call: Client, path: str) -> None:
+    call.cluster.quiet = True
+    assert await call("HEAD", path) == (200, "")
+    assert call.headers["Content-Type"] == "text/event-stream"
 
 
 def test_a_node_that_stops_ends_its_streams(tmp_path: Path, path: str) -> None:
