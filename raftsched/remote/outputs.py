@@ -27,7 +27,7 @@ from raftsched.output.format.spool import FLUSH_AFTER_MS, INLINE_MAX, NOTE, STDE
 from raftsched.output.keeping.output_rules import OutputRules
 from raftsched.output.keeping.owner_record import OutputOwner, owner_of_run
 from raftsched.output.keeping.store import OutputStore, Record
-from raftsched.output.keeping.together import append_each
+from raftsched.output.keeping.together import Appender, Kept
 from raftsched.remote.frames import Piece
 from raftsched.remote.session_secrets import session_of
 from raftsched.surface.worker_sessions import OUTPUT_INLINE_MAX, OutputPlace, Printed, UploadOut
@@ -88,16 +88,13 @@ class Outputs:
         self._rules = rules
         self._elsewhere: OrderedDict[int, str] = OrderedDict()  # token -> who had it last
         self._disk = ThreadPoolExecutor(_THREADS, thread_name_prefix="remote-output")
-        self._appends: list[tuple[Record, asyncio.Future[OutputRef | None]]] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._appender = Appender("workers", store, self._disk)
         self._looking: asyncio.Task[None] | None = None
 
     async def stop(self) -> None:
         """Drops what has not ended: its worker begins again elsewhere."""
-        for task in (self._looking, self._writing):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        await background.end(self._looking)
+        await self._appender.drain()
         await asyncio.to_thread(self._disk.shutdown)
         for copy in self._copies.values():
             if copy.capture is not None:
@@ -130,8 +127,14 @@ class Outputs:
         if self._puts[row.id] >= PUTS_MAX:
             raise RaftschedError("too-many", f"{PUTS_MAX} pieces of this session are being written; wait for one.")
         self._puts[row.id] += 1
-        # Who hangs up in the middle leaves it as whole as who waits.
-        return await asyncio.shield(asyncio.ensure_future(self._put(row.id, run, token, offset, pieces, size, end)))
+        taking = asyncio.ensure_future(self._take(row.id, run, token, offset, pieces, size, end))
+        taking.add_done_callback(lambda done: self._put_over(row.id))
+        return await asyncio.shield(taking)  # who hangs up in the middle leaves it as whole as who waits
+
+    def _put_over(self, session: int) -> None:
+        self._puts[session] -= 1
+        if not self._puts[session]:
+            del self._puts[session]
 
     def admit(
         self, session: str, token: int, *, check: Callable[[Session], None] = lambda row: None, owner: str = ""
@@ -147,23 +150,6 @@ class Outputs:
         if run is None:
             raise RaftschedError("not-found", f"This session has no run {token}: it is over, or another's.")
         return row, run
-
-    async def _put(
-        self,
-        session: int,
-        run: OutputOwner,
-        token: int,
-        offset: int,
-        pieces: Sequence[Piece],
-        size: int,
-        end: bool,
-    ) -> UploadOut:
-        try:
-            return await self._take(session, run, token, offset, pieces, size, end)
-        finally:
-            self._puts[session] -= 1
-            if not self._puts[session]:
-                del self._puts[session]
 
     async def _take(
         self,
@@ -284,9 +270,8 @@ class Outputs:
         """Returns the node that has it, and the place there. Whether it is the run's own is seen when it is read.
         Raises RaftschedError invalid-body: no node has ever answered such a place."""
         numbers = (place.segment, place.offset, place.size, place.truncated)
-        if not names.NODE.allows(place.node) or not _SHA256.fullmatch(place.sha256):
-            raise RaftschedError("invalid-body", "output must be what a node answered to the end of an upload.")
-        if min(numbers) < 0 or max(numbers) > _INTEGER_MAX:
+        is_one = names.NODE.allows(place.node) and _SHA256.fullmatch(place.sha256)
+        if not is_one or min(numbers) < 0 or max(numbers) > _INTEGER_MAX:
             raise RaftschedError("invalid-body", "output must be what a node answered to the end of an upload.")
         sha256 = bytes.fromhex(place.sha256)
         return place.node, OutputRef(place.segment, place.offset, place.size, sha256, place.truncated)
@@ -294,33 +279,13 @@ class Outputs:
     # ------------------------------------------------------------ the disk
 
     async def _append(self, record: Record) -> OutputRef | None:
-        """One batch after the other, each with one fdatasync."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[OutputRef | None] = loop.create_future()
-        self._appends.append((record, future))
-        if self._writing is None:
-            self._writing = background.start("workers", self._append_all())
-        return await future
-
-    async def _append_all(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            while self._appends:
-                batch, self._appends = self._appends, []
-                records = [record for record, _ in batch]
-                kept: Sequence[OutputRef | BaseException | None] = [asyncio.CancelledError()] * len(batch)
-                try:
-                    kept = await loop.run_in_executor(self._disk, append_each, self._store, records)
-                finally:
-                    for (_, future), ref in zip(batch, kept, strict=True):
-                        if future.done():
-                            continue
-                        if isinstance(ref, BaseException):
-                            future.set_exception(_unkept(ref))
-                        else:
-                            future.set_result(ref)
-        finally:
-            self._writing = None
+        future: asyncio.Future[Kept] = loop.create_future()
+        self._appender.add(record, lambda kept: None if future.done() else future.set_result(kept))
+        kept = await future
+        if isinstance(kept, Exception):
+            raise _unkept(kept)
+        return kept
 
     # ------------------------------------------------------------ what is not wanted any more
 
@@ -403,7 +368,7 @@ def place_of(node: str, ref: OutputRef) -> OutputPlace:
     )
 
 
-def _unkept(error: BaseException) -> RaftschedError:
+def _unkept(error: Exception) -> RaftschedError:
     if isinstance(error, OSError):
         return RaftschedError("disk-full", f"The output could not be kept: {error.strerror}.")
     return RaftschedError("internal", "The output could not be kept; the node's log says more.")

@@ -4,6 +4,7 @@ Stop is the opposite of the order in which `start` makes them."""
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import logging
 import os
@@ -12,6 +13,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from raftsched.client.errors import ClientError
@@ -49,6 +51,7 @@ from raftsched.worker.tasks.permits import Permits
 SEGMENT_BYTES = 16 << 20
 KEPT_BYTES = 256 << 20  # of output that nodes have: what is on its way is the newest
 KEPT_LARGEST = 4  # of the largest, where these take more
+SCAN_S = 60.0  # between two looks whether the files of output are still there
 
 log = logging.getLogger("raftsched.worker")
 
@@ -178,6 +181,8 @@ class RemoteWorker:
         parts.push_async_callback(runner.stop)  # also where the worker could not start
         parts.push_async_callback(self._worker.stop)
         await self._worker.start()
+        scan = partial(asyncio.to_thread, output.scan)
+        parts.push_async_callback(background.end, background.repeat("output", scan, SCAN_S))
         if file is not None:
             parts.push_async_callback(background.end, background.repeat("worker", self._look_at_token, LOOK_S))
         self._servers, self._transport = servers, transport

@@ -24,8 +24,13 @@ def replace_whole(path: Path, data: bytes) -> None:
         with suppress(OSError):
             made.unlink()  # half of it helps nobody, least of all on a full disk
         raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path | str) -> None:
+    """Returns when the names in a directory are on the disk as they are now. Raises OSError."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(directory)
+        os.fsync(fd)
     finally:
-        os.close(directory)
+        os.close(fd)

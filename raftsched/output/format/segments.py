@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from raftsched.output.format.records import HEADER, HEADER_SIZE, body_size
+from raftsched.system.whole_file import sync_directory
 
 
 @dataclass(slots=True)
@@ -42,11 +43,7 @@ def open_segment(directory: Path, number: int, owner: str) -> int:
     fresh = not path.exists()
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if fresh:
-        listed = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(listed)
-        finally:
-            os.close(listed)
+        sync_directory(directory)
     return fd
 
 
@@ -72,11 +69,7 @@ def note_last(directory: Path, number: int) -> None:
     in it may be elsewhere by this number. As the name of an empty file, for the disk may be full."""
     with suppress(OSError):
         os.close(os.open(directory / f"last-{number:08d}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-        listed = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(listed)
-        finally:
-            os.close(listed)
+        sync_directory(directory)
         for path in directory.glob("last-*"):
             if path.name < f"last-{number:08d}":
                 path.unlink(missing_ok=True)

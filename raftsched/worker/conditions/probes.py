@@ -23,10 +23,11 @@ import msgspec
 from raftsched.bounds import ERROR_MAX
 from raftsched.core.commands import ReportConditions, encode
 from raftsched.core.ids import instance_text
-from raftsched.core.rows import decode_instance, job_of
+from raftsched.core.model import Instance, Job
+from raftsched.core.rows import INSTANCES, job_of
 from raftsched.core.rules.allowed import Allowed
 from raftsched.core.subjects.checking import Check, decode
-from raftsched.core.tables import ReadView, Table
+from raftsched.core.tables import ReadView
 from raftsched.errors import RaftschedError
 from raftsched.worker.conditions.probe import ConditionProbe, GivenUp
 from raftsched.worker.ports import Applied
@@ -135,7 +136,8 @@ class ConditionProbes:
     def _take(self, check: Check) -> None:
         if self._stopped or check.instance in self._looking:
             return
-        name = self._namespace_of(check)
+        _, job = self._rows_of(check)
+        name = "" if job is None else job.namespace
         of = self._namespaces.setdefault(name, _Namespace())
         if of.hanging >= THREADS or self._hanging() >= THREADS_ALL + HANGING_MAX:
             own = of.hanging >= THREADS
@@ -166,7 +168,12 @@ class ConditionProbes:
             self._looking[key] = of.looking[key] = look
             limit = self._loop.call_later(self._limit_s, self._too_long, check, look, of)
             # A daemon: a thread that hangs must not hold up the end of the node.
-            threading.Thread(target=self._run, args=(check, look, limit, of), name="look", daemon=True).start()
+            thread = threading.Thread(target=self._run, args=(check, look, limit, of), name="look", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the machine has none to give: the leader asks again
+                self._over(check, limit, of)
+                self._report(check, f"{self._node_id} does not look: {error}.")
 
     def _hanging(self) -> int:
         return sum(of.hanging for of in self._namespaces.values())
@@ -175,21 +182,18 @@ class ConditionProbes:
         """None: the node's own. Raises BadJob, _NotThere."""
         if not self._run_as.users:
             return None
-        with self._read() as view:
-            raw = view.get(Table.INSTANCES, check.instance)
-            if raw is None:
-                raise _NotThere
-            job = job_of(view, decode_instance(raw))
+        instance, job = self._rows_of(check)
+        if instance is None:
+            raise _NotThere
         if job is None:
             raise BadJob("the job's definition is gone")
         return self._run_as.users.get(user_of(job, self._run_as.of))
 
-    def _namespace_of(self, check: Check) -> str:
-        """Returns that of the job; empty where this node has not heard of the instance yet."""
+    def _rows_of(self, check: Check) -> tuple[Instance | None, Job | None]:
+        """Returns what this node has of the instance and its job."""
         with self._read() as view:
-            raw = view.get(Table.INSTANCES, check.instance)
-            job = None if raw is None else job_of(view, decode_instance(raw))
-        return "" if job is None else job.namespace
+            instance = INSTANCES.get(view, check.instance)
+            return instance, None if instance is None else job_of(view, instance)
 
     def _run(self, check: Check, look: ConditionProbe, limit: asyncio.TimerHandle, of: _Namespace) -> None:
         """Runs in a thread of its own."""
@@ -208,8 +212,7 @@ class ConditionProbes:
     def _back(
         self, check: Check, look: ConditionProbe, limit: asyncio.TimerHandle, of: _Namespace, missing: str | None
     ) -> None:
-        limit.cancel()
-        del self._looking[check.instance], of.looking[check.instance]
+        self._over(check, limit, of)
         if self._stopped:
             return
         if look.given_up:
@@ -218,6 +221,10 @@ class ConditionProbes:
             self._report(check, missing)
         self._next()
         self._namespaces = {name: one for name, one in self._namespaces.items() if one.waiting or one.looking}
+
+    def _over(self, check: Check, limit: asyncio.TimerHandle, of: _Namespace) -> None:
+        limit.cancel()
+        del self._looking[check.instance], of.looking[check.instance]
 
     def _too_long(self, check: Check, look: ConditionProbe, of: _Namespace) -> None:
         if self._stopped:
@@ -230,9 +237,8 @@ class ConditionProbes:
     def _report(self, check: Check, missing: str | None) -> None:
         if missing is not None:
             missing = missing[:ERROR_MAX]
-            with self._read() as view:
-                raw = view.get(Table.INSTANCES, check.instance)
-            if raw is not None and decode_instance(raw).error == missing:
+            instance, _ = self._rows_of(check)
+            if instance is not None and instance.error == missing:
                 return
         report = ReportConditions(check.instance, check.until_ms, self._node_id, missing is None, missing)
         try:

@@ -10,11 +10,12 @@ import asyncio
 import socket
 import ssl
 from collections import deque
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote_from_bytes, urlsplit
 
 import h11
@@ -32,6 +33,7 @@ from raftsched.worker.processes.service import OP_RUN, OP_TIMEOUT, PACKET_HEAD
 MAILS_MAX = 100  # at one time; further ones wait until their time is over
 _SECONDS_DIGITS = 9  # of a Retry-After: more are no longer a day either
 RETRY_AFTER_MAX_MS = 24 * 3_600_000  # as core.limits has it, which this process does not load
+_T = TypeVar("_T")
 _PRINTABLE = bytes(range(0x21, 0x7F)).decode()
 
 
@@ -127,13 +129,13 @@ class HttpService:
                 outcome = wire.SUCCEEDED if error is None else wire.FAILED
         except asyncio.CancelledError:
             outcome = self._asked.get(token, wire.KILLED)  # the supervisor words the error
-        except (Failed, OSError, ssl.SSLError, ValueError, EOFError) as exc:
+        except Exception as exc:  # whatever it is: a run that never ended would take the others of its process with it
             outcome, error = wire.FAILED, wire.shorten(str(exc) or type(exc).__name__)
             capture.write(STDERR, f"raftsched: {error}\n".encode(), self._clock.boot_ms())
-        frames, spooled, truncated = capture.finish(token)
+        kept = capture.finish(token)
         ended = max(self._clock.wall_ms(), started)
         said = None if retry_after_ms is None else wire.SelfReport(delay_ms=retry_after_ms)
-        done = wire.Finished(token, outcome, started, ended, None, error, result, frames, spooled, truncated, said=said)
+        done = wire.Finished(token, outcome, started, ended, None, error, result, *kept, said=said)
         self._runs.pop(token, None)
         self._asked.pop(token, None)
         self._send(b"\0" + wire.encode(done))
@@ -155,38 +157,32 @@ class HttpService:
 
         if self._mailers is None:
             self._mailers = ThreadPoolExecutor(MAILS_MAX, "mail")
-        connection = await self._connection(task.host, task.port)
-        sending = self._loop.run_in_executor(self._mailers, mail.send, task, connection)
+        connection = await self._connect(task.host, task.port, lambda address: self._connection(address, task.port))
+        handle = connection.dup()  # TLS makes another socket of the first one, which is closed then
         try:
+            sending = self._loop.run_in_executor(self._mailers, mail.send, task, connection)
             return await asyncio.shield(sending)
         except asyncio.CancelledError:
             sending.add_done_callback(lambda done: done.exception())  # nobody asks any more
             with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+                handle.shutdown(socket.SHUT_RDWR)
             raise
         except mail.Refused as refused:
             raise Failed(str(refused)) from None
         except OSError as error:
             raise Failed(f"{task.host}:{task.port}: {mail.error_words(error)}") from None
+        finally:
+            handle.close()
 
-    async def _connection(self, host: str, port: int) -> socket.socket:
-        """A connection to an address that was checked."""
-        where, failed = f"{host}:{port}", ""
-        for address in await self._addresses(host.strip("[]"), port):
-            family = socket.AF_INET6 if ":" in address else socket.AF_INET
-            connection = socket.socket(family, socket.SOCK_STREAM)
-            connection.setblocking(False)
-            try:
-                await self._loop.sock_connect(connection, (address, port))
-            except OSError as exc:
-                failed = failed or exc.strerror or str(exc)
-                connection.close()
-            except asyncio.CancelledError:
-                connection.close()
-                raise
-            else:
-                return connection
-        raise Failed(f"cannot connect to {where}: {failed}")
+    async def _connection(self, address: str, port: int) -> socket.socket:
+        connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+        connection.setblocking(False)
+        try:
+            await self._loop.sock_connect(connection, (address, port))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     async def _request(self, task: wire.Http, capture: Capture) -> _Answered:
         """Sends the request, and captures the body of the answer."""
@@ -197,7 +193,12 @@ class HttpService:
         if secure and self._tls is None:
             self._tls = ssl.create_default_context()
         port = url.port or (443 if secure else 80)
-        reader, writer = await self._connect(url.hostname, port, self._tls if secure else None)
+        tls, name = (self._tls, url.hostname) if secure else (None, None)
+        reader, writer = await self._connect(
+            url.hostname,
+            port,
+            lambda address: asyncio.open_connection(address, port, ssl=tls, server_hostname=name, limit=CHUNK),
+        )
         try:
             http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_MAX)
             writer.write(_sent(http, task, url.netloc.rpartition("@")[2], url.path, url.query))
@@ -206,18 +207,15 @@ class HttpService:
         finally:
             writer.transport.abort()
 
-    async def _connect(
-        self, host: str, port: int, tls: ssl.SSLContext | None
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        where, failed = f"{host}:{port}", ""
-        for address in await self._addresses(host, port):
+    async def _connect(self, host: str, port: int, connect: Callable[[str], Awaitable[_T]]) -> _T:
+        """Returns what `connect` makes of the first address of a host that can be reached and was checked."""
+        failed = ""
+        for address in await self._addresses(host.strip("[]"), port):
             try:
-                return await asyncio.open_connection(
-                    address, port, ssl=tls, server_hostname=host if tls is not None else None, limit=CHUNK
-                )
+                return await connect(address)
             except OSError as exc:
                 failed = failed or exc.strerror or str(exc)
-        raise Failed(f"cannot connect to {where}: {failed}")
+        raise Failed(f"cannot connect to {host}:{port}: {failed}")
 
     async def _addresses(self, host: str, port: int) -> list[str]:
         """Those of a host that may be asked. The name is resolved once, and not again for connecting."""

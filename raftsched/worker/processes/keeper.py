@@ -381,25 +381,13 @@ def keep_attempt(
             pass
 
     def done(outcome: int, exit_code: int | None, error: str | None, began: int | None = started_at_ms) -> None:
-        frames, spooled, truncated = tree.capture.finish(token)
+        kept = tree.capture.finish(token)
         ended_at_ms = max(clock.wall_ms(), began or 0)
         by_itself = outcome in (wire.SUCCEEDED, wire.FAILED)
         if lines.verdict and by_itself:
             error = wire.shorten(lines.reason) or error
         send(
-            wire.Finished(
-                token,
-                outcome,
-                began,
-                ended_at_ms,
-                exit_code,
-                error,
-                None,
-                frames,
-                spooled,
-                truncated,
-                said=lines.all(by_itself),
-            )
+            wire.Finished(token, outcome, began, ended_at_ms, exit_code, error, None, *kept, said=lines.all(by_itself))
         )
 
     try:

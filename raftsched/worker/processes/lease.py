@@ -19,13 +19,26 @@ _DEADLINE_MASK = (1 << _DEADLINE_BITS) - 1
 _TAG_MASK = (1 << (64 - _DEADLINE_BITS)) - 1
 
 
-class LeaseSlot:
-    """The shared word. It starts as "no session": every deadline read from it is 0."""
+class SharedWords:
+    """A page of words of 64 bits, each of which is stored and loaded whole, that processes share."""
 
-    def __init__(self, fd: int) -> None:
-        """`fd` is of a file of at least one page; the caller may close it afterwards."""
+    def __init__(self, fd: int = -1) -> None:
+        """`fd` is of a file of at least one page; the caller may close it afterwards. -1: for who is forked from here
+        alone."""
         self._map = mmap.mmap(fd, mmap.PAGESIZE)
-        self._words = memoryview(self._map).cast("Q")
+        self._words: memoryview[int] = memoryview(self._map).cast("Q")
+
+    def keep_from_children(self) -> None:
+        """Keeps the memory from processes forked from now on, which could write there, for all runs of the node."""
+        self._map.madvise(mmap.MADV_DONTFORK)
+
+    def close(self) -> None:
+        self._words.release()
+        self._map.close()
+
+
+class LeaseSlot(SharedWords):
+    """The shared word. It starts as "no session": every deadline read from it is 0."""
 
     @classmethod
     def create(cls) -> tuple[LeaseSlot, int]:
@@ -42,26 +55,17 @@ class LeaseSlot:
 
     def deadline(self, session: int) -> int:
         """Milliseconds of CLOCK_BOOTTIME; 0 (long over) when the slot belongs to another session."""
-        word: int = self._words[0]
+        word = self._words[0]
         return word & _DEADLINE_MASK if word >> _DEADLINE_BITS == session & _TAG_MASK else 0
 
     @property
     def newest(self) -> int:
         """The deadline of whichever session has one; 0 when none has."""
-        word: int = self._words[0]
-        return word & _DEADLINE_MASK
+        return self._words[0] & _DEADLINE_MASK
 
     def kill_at(self, session: int) -> int:
         """Returns when processes of this session have to be killed, milliseconds of CLOCK_BOOTTIME."""
         return self.deadline(session) - KILL_BEFORE_MS
-
-    def keep_from_children(self) -> None:
-        """Keeps the memory from processes forked from now on, which could write there, for all runs of the node."""
-        self._map.madvise(mmap.MADV_DONTFORK)
-
-    def close(self) -> None:
-        self._words.release()
-        self._map.close()
 
 
 class Watch:

@@ -29,11 +29,16 @@ _found = ctypes.c_int()
 _found_at = ctypes.byref(_found)
 
 
+def last_error(call: str) -> OSError:
+    """Returns the error of the C library's function that was called last."""
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number), call)
+
+
 def change_process(option: int, value: int) -> None:
     """prctl(2). Raises OSError."""
     if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), f"prctl({option}, {value})")
+        raise last_error(f"prctl({option}, {value})")
 
 
 def become_subreaper() -> None:
@@ -56,16 +61,14 @@ class BootTimer:
     def __init__(self) -> None:
         self.fd: int = _libc.timerfd_create(_CLOCK_BOOTTIME, _TFD_NONBLOCK | _TFD_CLOEXEC)
         if self.fd < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), "timerfd_create")
+            raise last_error("timerfd_create")
 
     def arm(self, at_boot_ms: int) -> None:
         """Fires at this time, at once when it has passed."""
         at = max(at_boot_ms, 1)
         spec = _ITIMERSPEC.pack(0, 0, at // 1000, at % 1000 * 1_000_000)
         if _libc.timerfd_settime(self.fd, _TFD_TIMER_ABSTIME, spec, None) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), "timerfd_settime")
+            raise last_error("timerfd_settime")
 
 
 def give_way(nice: int, session: int = 0) -> None:

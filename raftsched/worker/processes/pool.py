@@ -19,6 +19,8 @@ import socket
 from collections.abc import Callable
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from raftsched.system.clock import Clock
 from raftsched.worker.executors.python import PythonService
 from raftsched.worker.processes import wire
@@ -452,23 +454,16 @@ class Pool:
     def _emit_with(
         self, done: wire.Finished, run: Run, outcome: int, error: str | None, output: wire.Collected | None = None
     ) -> None:
-        frames, spooled, truncated = done.frames, done.spooled, done.truncated
-        if output is not None:
-            frames, spooled, truncated = output.frames, output.spooled, output.truncated
-        started = done.started_at_ms if done.started_at_ms is not None else run.started_at_ms
+        kept = done if output is None else output
         self._emit(
-            wire.Finished(
-                done.token,
-                outcome,
-                started,
-                done.ended_at_ms,
-                done.exit_code,
-                error,
-                done.result,
-                frames,
-                spooled,
-                truncated,
-                said=done.said,
+            replace(
+                done,
+                outcome=outcome,
+                started_at_ms=run.started_at_ms if done.started_at_ms is None else done.started_at_ms,
+                error=error,
+                frames=kept.frames,
+                spooled=kept.spooled,
+                truncated=kept.truncated,
             )
         )
 

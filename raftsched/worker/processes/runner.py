@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -26,8 +27,8 @@ from raftsched.core.model import GRACE_MS, Outcome, OutputRef, Verdict
 from raftsched.errors import StartupError
 from raftsched.output.keeping.owner_record import owner_of_local
 from raftsched.output.keeping.store import OutputStore, Record
-from raftsched.output.keeping.together import append_each
-from raftsched.system import background, descriptors
+from raftsched.output.keeping.together import Appender, Kept
+from raftsched.system import descriptors
 from raftsched.system.clock import Clock
 from raftsched.worker.processes import cgroup, leftovers, linux, wire
 from raftsched.worker.processes.environment import base_environment
@@ -120,8 +121,7 @@ class Runner:
         self._ping_sent: tuple[int, int] | None = None  # number and boot ms of the ping that was not answered yet
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="output")
         self._labels_of: dict[int, tuple[str, Mapping[str, str]]] = {}  # namespace and run_env of what runs, by token
-        self._to_disk: list[tuple[wire.Finished, Record]] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._appender = Appender("output", output, self._disk)
         self._gone: asyncio.Future[None] | None = None
 
     # ------------------------------------------------------------ life
@@ -211,8 +211,7 @@ class Runner:
             self._send(wire.Stop())
             self._flush()
             await self._gone_within(STOP_PATIENCE_S)
-        while self._writing is not None:
-            await asyncio.shield(self._writing)
+        await self._appender.drain()
         if self._spawned:
             # The supervisor may have been killed: only the lock tells that its keepers are done as well.
             os.close(await self._lock.take(None))
@@ -281,9 +280,9 @@ class Runner:
         self._output.bound(spec.token, output_max)
         self._send(message)
 
-    def kill(self, token: int, reason: str = "", grace_ms: int = -1) -> None:
-        """TERM, and KILL after the grace period (negative: that of the run); nothing happens when it has ended."""
-        self._send(wire.Kill(token, reason, grace_ms))
+    def kill(self, token: int, reason: str = "") -> None:
+        """TERM, and KILL after the grace period of the run; nothing happens when it has ended."""
+        self._send(wire.Kill(token, reason))
 
     def wind_down(self, grace_ms: int) -> None:
         """The node stops: gives what runs so long to come to an end. Their ends come by `on_ended`."""
@@ -311,8 +310,7 @@ class Runner:
                 self._fences.pop(number, None)
         if not self.alive:
             await self.start()
-        while self._writing is not None:  # ends that came before the answer are told before it, too
-            await asyncio.shield(self._writing)
+        await self._appender.drain()  # ends that came before the answer are told before it, too
 
     def _send(self, message: msgspec.Struct) -> None:
         if self._socket is None:
@@ -388,23 +386,10 @@ class Runner:
             self._tell(done, None)
             return
         kept, owner = (done.frames, done.spooled, done.truncated), owner_of_local(namespace, run_env)
-        self._to_disk.append((done, Record(done.token, done.ended_at_ms, *kept, namespace, owner)))
-        if self._writing is None:
-            self._writing = background.start("output", self._write())
+        record = Record(done.token, done.ended_at_ms, *kept, namespace, owner)
+        self._appender.add(record, partial(self._tell, done))
 
-    async def _write(self) -> None:
-        """One batch after the other, each with one fdatasync."""
-        try:
-            while self._to_disk:
-                batch, self._to_disk = self._to_disk, []
-                records = [record for _, record in batch]
-                kept = await self._loop.run_in_executor(self._disk, append_each, self._output, records)
-                for (done, _), ref in zip(batch, kept, strict=True):
-                    self._tell(done, ref)
-        finally:
-            self._writing = None
-
-    def _tell(self, done: wire.Finished, ref: OutputRef | Exception | None) -> None:
+    def _tell(self, done: wire.Finished, ref: Kept) -> None:
         """The run is over, and its end has to be told, also where its output was not kept."""
         error, said = done.error, done.said
         if isinstance(ref, Exception):

@@ -22,6 +22,7 @@ import msgspec
 from raftsched.bounds import OUTPUT_MAX
 from raftsched.worker.processes import cgroup, wire
 from raftsched.worker.processes.keeper import CannotStart, KeeperContext, Tree
+from raftsched.worker.processes.lease import SharedWords
 from raftsched.worker.processes.limits import confine, enter_group
 from raftsched.worker.processes.linux import close_all_but, die_with_parent, give_way, oom_score
 from raftsched.worker.processes.options import Options
@@ -42,37 +43,23 @@ def _decode_hidden(raw: bytes) -> tuple[str, ...]:
     return _hidden_decoder.decode(raw) if raw else ()
 
 
-class Page:
+class Page(SharedWords):
     """Says which attempt a service is at, as the supervisor says it to its keeper, which gathers the output under that
     name. No service has it: it could take what it prints for that of another run."""
 
-    def __init__(self) -> None:
-        self._map = mmap.mmap(-1, mmap.PAGESIZE)
-        self._words = memoryview(self._map).cast("Q")
-
     @property
     def token(self) -> int:
-        value: int = self._words[0]
-        return value
+        return self._words[0]
 
     @property
     def output_max(self) -> int:
         """Bytes that are kept of what it prints; 0: none was given yet."""
-        value: int = self._words[1]
-        return value
+        return self._words[1]
 
     def turn_to(self, token: int, output_max: int) -> None:
         """It is this attempt's turn."""
         self._words[1] = output_max
         self._words[0] = token
-
-    def keep_from_children(self) -> None:
-        """Keeps the page from processes forked from now on."""
-        self._map.madvise(mmap.MADV_DONTFORK)
-
-    def close(self) -> None:
-        self._words.release()
-        self._map.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +73,18 @@ class Confines:
     oom_score: int | None = None
 
 
-class Shared:
+class Shared(SharedWords):
     """Some words that keeper and service share, and what the keeper has to hide."""
 
     def __init__(self) -> None:
-        self._words = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("Q")
+        super().__init__()
         self._hidden = mmap.mmap(-1, HIDDEN_MAX)
         self._answer = mmap.mmap(-1, ANSWER_MAX)
 
     @property
     def reads(self) -> int:
         """The number of times that the keeper began to read output; raised before it reads."""
-        value: int = self._words[0]
-        return value
+        return self._words[0]
 
     def count_read(self) -> None:
         self._words[0] += 1
@@ -106,8 +92,7 @@ class Shared:
     @property
     def hidden_version(self) -> int:
         """Another one when there are other values to hide."""
-        value: int = self._words[1]
-        return value
+        return self._words[1]
 
     @property
     def hidden(self) -> tuple[str, ...]:

@@ -248,7 +248,7 @@ class Supervisor:
             keeper.stopping = False
             error = asked_error(wire.KILLED, None, kill.reason)
             keeper.asked = wire.Finished(kill.token, wire.KILLED, None, 0, None, error)
-        self._tell(keeper, wire.CMD_KILL, kill.grace_ms if kill.grace_ms >= 0 else keeper.launch.grace_ms)
+        self._tell(keeper, wire.CMD_KILL, keeper.launch.grace_ms)
 
     def _tell(self, keeper: _AttemptKeeper, command: bytes, grace_ms: int) -> None:
         """Tells a keeper to end its run, which may take so long."""

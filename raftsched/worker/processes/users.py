@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from raftsched.worker.processes.linux import change_process
+from raftsched.worker.processes.linux import change_process, last_error
 
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
@@ -87,15 +87,13 @@ def _ids(ids: Sequence[int]) -> ctypes.Array[ctypes.c_uint32]:
 
 def _call(number: int, *arguments: object) -> None:
     if _libc.syscall(number, *arguments) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+        raise last_error(f"syscall {number}")
 
 
 def _drop_capabilities() -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_V3, 0)
     if _libc.capset(header, (ctypes.c_uint32 * 6)()) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), "capset")
+        raise last_error("capset")
 
 
 def dress(environment: dict[str, str], user: User) -> None:

@@ -105,7 +105,6 @@ class Launch(msgspec.Struct, array_like=True, frozen=True, tag=1):
 class Kill(msgspec.Struct, array_like=True, frozen=True, tag=2):
     token: int
     reason: str
-    grace_ms: int  # negative: that of the run
 
 
 class Fence(msgspec.Struct, array_like=True, frozen=True, tag=3):

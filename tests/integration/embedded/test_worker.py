@@ -10,6 +10,7 @@ import pytest
 
 import raftsched
 from raftsched.errors import StartupError
+from raftsched.remote import process
 from raftsched.testing import cluster
 from tests.integration.embedded import chores
 from tests.integration.embedded.house import children
@@ -81,6 +82,32 @@ async def test_as_much_output_is_kept_as_the_settings_say_here_as_there(tmp_path
         await as_said({})
         async with worker:
             await as_said({"where": "there"})
+
+
+async def test_output_that_somebody_hides_from_a_worker_costs_no_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a file system does that is mounted over its directory: the files are open, and nobody finds them."""
+    monkeypatch.setattr(process, "SCAN_S", 0.05)
+    async with cluster(1, directory=tmp_path) as nodes:
+        (node,) = nodes
+        worker = raftsched.Worker(
+            servers=[node.url], name="w1", data=str(tmp_path / "w1"), slots=1, labels={"on": "w1"}, jobs_as_node=True
+        )
+        async with worker:
+            job = await node.jobs.create(
+                trigger={"manual": True}, handler={"exec": ["echo", "hello"]}, placement={"labels": {"on": "w1"}}
+            )
+
+            async def printed() -> bytes:
+                run = await node.instances.wait(await node.jobs.run(job), timeout=patient(60))
+                return await node.client.instances.output(run.id)
+
+            assert await printed() == b"hello\n"
+            (tmp_path / "w1" / "output").rename(tmp_path / "w1" / "hidden")
+            async with asyncio.timeout(patient(30)):
+                while await printed() != b"hello\n":
+                    pass
 
 
 async def test_without_a_cluster_it_waits_and_stops_when_it_is_cancelled(tmp_path: Path) -> None:

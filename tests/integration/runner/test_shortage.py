@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -11,6 +12,7 @@ from itertools import count
 import pytest
 
 from raftsched.core.model import Outcome
+from raftsched.system import background
 from raftsched.worker.processes.wire import Exec, Http, Limits, Python, Task
 from tests.integration.runner.bed import Bed
 
@@ -46,3 +48,19 @@ async def test_what_finds_no_descriptor_is_not_begun(bed: Bed, task: Task) -> No
     assert end.error == "this node cannot start a process: Too many open files"
     again = await bed.run(Exec(("true",), {}))
     assert (again.outcome, again.begun) == (Outcome.SUCCEEDED, True)
+
+
+async def test_output_for_which_no_thread_is_found_costs_no_end(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a fork bomb has all processes of the node's user."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        end = await bed.run(Exec(("echo", "hello"), {}))
+    assert (end.outcome, end.output) == (Outcome.SUCCEEDED, None)
+    assert "the output could not be kept: can't start new thread" in (end.error or "")
+    again = await bed.run(Exec(("echo", "hello"), {}))
+    assert bed.text(again) == "hello\n"
+    background.forget()

@@ -416,6 +416,25 @@ async def test_a_bug_in_a_look_is_said_and_frees_its_thread(
     assert "a look at conditions failed" in caplog.text
 
 
+async def test_a_look_that_gets_no_thread_is_said_and_counts_as_none(
+    bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a fork bomb has all processes of the user: afterwards the namespace is looked after as before."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    keys = [bed.instance(tmp_path) for _ in range(THREADS)]
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        for key in keys:
+            bed.ask(key, tmp_path)
+            assert (await bed.report()).detail == "n2 does not look: can't start new thread."
+    for key in keys:
+        bed.ask(key, tmp_path)
+        assert (await bed.report()).met
+
+
 async def test_malformed_checks_and_a_cluster_that_takes_nothing(
     bed: Bed, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

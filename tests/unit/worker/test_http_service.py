@@ -1,0 +1,128 @@
+"""The process that makes requests: a run that cannot be made, or cannot be ended, costs no other run anything."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from raftsched.worker.executors import mail
+from raftsched.worker.executors.http import HttpService
+from raftsched.worker.executors.resolving import Resolver
+from raftsched.worker.processes import wire
+from raftsched.worker.processes.service import OP_KILL, OP_RUN, PACKET_HEAD
+from tests.support.authority import ca_file, certificate, put
+from tests.support.patience import within
+
+
+class Asker:
+    """The supervisor's side of the service."""
+
+    def __init__(self, ours: socket.socket) -> None:
+        self._ours = ours
+
+    async def run(self, token: int, task: wire.Http | wire.Mail) -> None:
+        await self._send(PACKET_HEAD.pack(token, OP_RUN) + wire.encode(task))
+
+    async def kill(self, token: int) -> None:
+        await self._send(PACKET_HEAD.pack(token, OP_KILL))
+
+    async def _send(self, packet: bytes) -> None:
+        await asyncio.get_running_loop().sock_sendall(self._ours, packet)
+
+    async def end(self) -> wire.Finished:
+        packet = await within(asyncio.get_running_loop().sock_recv(self._ours, wire.PACKET_MAX))
+        done = wire.decode_up(packet[1:])
+        assert isinstance(done, wire.Finished)
+        return done
+
+
+@asynccontextmanager
+async def service(directory: Path) -> AsyncIterator[Asker]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    with theirs:
+        serving = asyncio.create_task(HttpService(str(directory), ("any",))._main(theirs))
+        try:
+            yield Asker(ours)
+        finally:
+            ours.close()
+            await within(serving)
+
+
+def get(port: int) -> wire.Http:
+    return wire.Http("GET", f"http://localhost:{port}/", {}, b"", ())
+
+
+def test_a_request_that_gets_no_thread_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a fork bomb took all processes of the user: the run ends, and others go on."""
+
+    async def refuse(resolver: Resolver, host: str) -> list[str]:
+        raise RuntimeError("can't start new thread")
+
+    async def body() -> None:
+        async with service(tmp_path) as asker:
+            with monkeypatch.context() as patched:
+                patched.setattr(Resolver, "addresses", refuse)
+                await asker.run(1, get(9))
+                done = await asker.end()
+                assert (done.token, done.outcome) == (1, wire.FAILED)
+                assert "can't start new thread" in (done.error or "")
+            with socket.create_server(("127.0.0.1", 0)) as silent:
+                await asker.run(2, get(silent.getsockname()[1]))
+                await asker.kill(2)
+                assert (await asker.end()).token == 2
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("tls", [wire.TLS_AT_ONCE, wire.TLS_LATER])
+def test_a_mail_is_ended_where_its_server_is_silent_behind_tls(
+    tmp_path: Path, tls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread ends with it: they are few, and for the mails of all webhooks."""
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(*put(tmp_path, certificate()))
+    trusting = ssl.create_default_context(cafile=str(ca_file()))
+    monkeypatch.setattr(mail.ssl, "create_default_context", lambda: trusting)
+    left = asyncio.Event()
+    here = asyncio.Event()
+    peers: list[asyncio.StreamWriter] = []
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peers.append(writer)
+        if tls == wire.TLS_LATER:
+            writer.write(b"220 here\r\n")
+            await reader.readline()
+            writer.write(b"250-here\r\n250 STARTTLS\r\n")
+            await reader.readline()
+            writer.write(b"220 go on\r\n")
+            await writer.drain()
+            await writer.start_tls(serving)
+            await reader.readline()  # EHLO
+        here.set()
+        while await reader.read(1024):
+            pass
+        left.set()
+        writer.close()
+
+    async def body() -> None:
+        listening = await asyncio.start_server(silent, "127.0.0.1", 0, ssl=serving if tls == wire.TLS_AT_ONCE else None)
+        port = listening.sockets[0].getsockname()[1]
+        async with listening, service(tmp_path) as asker:
+            await asker.run(1, wire.Mail("127.0.0.1", port, tls, "r@a.test", ("a@b.test",), b"Subject: x\r\n\r\n"))
+            await within(here.wait())
+            await asker.kill(1)
+            assert (await asker.end()).outcome == wire.KILLED
+            try:
+                await within(left.wait())
+            finally:
+                for peer in peers:
+                    peer.transport.abort()
+
+    asyncio.run(body())
