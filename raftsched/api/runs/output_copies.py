@@ -12,17 +12,13 @@ import aiohttp
 import msgspec
 from aiohttp import web
 from msgspec import Meta
-from yarl import URL
 
-from raftsched.api.auth.access import peer_header
 from raftsched.api.auth.callers import caller
-from raftsched.api.auth.peers import trust, url_of, why_not
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
-from raftsched.api.http.peers import read_answer
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
-from raftsched.api.runs.output_source import address_of
+from raftsched.api.runs.output_source import CONNECT_S, call_node, said_in, whole
 from raftsched.api.serving import serves
 from raftsched.bounds import OUTPUT_PIECE_MAX
 from raftsched.errors import KINDS, RaftschedError, WrongOffset
@@ -31,8 +27,7 @@ from raftsched.output.following.places import STORE_BYTES
 from raftsched.surface import output as surface
 from raftsched.surface.output import COPY, CopyOut
 
-SILENT_S = 30.0
-CONNECT_S = 2.0
+_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=30.0)
 
 _Place = Annotated[int, Meta(ge=0, le=SEGMENT_MAX)]
 _encode = msgspec.msgpack.Encoder().encode
@@ -75,41 +70,16 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     return reply_value(CopyOut(size))
 
 
-class _Said(msgspec.Struct):
-    """The fields of a problem."""
-
-    code: str = "internal"
-    detail: str = ""
-    offset: int | None = None
-
-
 async def push(ctx: ApiContext, session: aiohttp.ClientSession, node: str, piece: Piece) -> None:
     """Sends a piece of this node's output to another one; returns when it is on its disk. Raises RaftschedError."""
-    http = address_of(ctx, node)
-    if not http:
-        raise Problem("output-unavailable", f"Node {node} has no known address.")
     body = _encode(piece)
-    path = surface.COPIES.at(id=ctx.node_id)
-    url = URL(url_of(http, path)).with_query(sha256=sha256(body).hexdigest())
-    headers = {"Content-Type": COPY, **peer_header(ctx, node, url.raw_path_qs, "PUT")}
-    limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENT_S)
-    try:
-        async with session.put(
-            url, data=body, headers=headers, timeout=limit, allow_redirects=False, ssl=await trust(ctx, http)
-        ) as answer:
-            raw = await read_answer(answer)
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise Problem("output-unavailable", f"Node {node} does not answer.{why_not(error)}") from None
-    if answer.status != 200:
-        raise _refusal(node, answer.status, raw)
-
-
-def _refusal(node: str, status: int, raw: bytes) -> RaftschedError:
-    try:
-        said = msgspec.json.decode(raw, type=_Said)
-    except msgspec.DecodeError:
-        said = _Said()
+    path, query = surface.COPIES.at(id=ctx.node_id), {"sha256": sha256(body).hexdigest()}
+    answer = await call_node(ctx, session, node, path, query, _LIMIT, headers={"Content-Type": COPY}, put=body)
+    raw = await whole(node, answer)
+    if answer.status == 200:
+        return
+    said = said_in(raw)
     if said.code == "wrong-offset" and said.offset is not None:
-        return WrongOffset(said.offset)
+        raise WrongOffset(said.offset)
     code = said.code if said.code in KINDS else "internal"
-    return Problem(code, f"Node {node} answers {status}. {said.detail}".rstrip())
+    raise Problem(code, f"Node {node} answers {answer.status}. {said.detail}".rstrip())

@@ -1,31 +1,29 @@
-"""The source of an output: the part of the attempt that is asked for, this node's disk, or the node that has it."""
+"""Reads what is asked for of which output, and asks other nodes for it."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import aiohttp
+import msgspec
 from aiohttp import web
 from yarl import URL
 
 from raftsched.api import rows
 from raftsched.api.auth.access import peer_header
 from raftsched.api.auth.peers import trust, url_of, why_not
-from raftsched.api.context import ApiContext, meta
+from raftsched.api.context import ApiContext
+from raftsched.api.http.peers import read_answer
 from raftsched.api.http.problems import ParameterError, Problem
 from raftsched.api.http.requests import Query
 from raftsched.api.http.streams import STREAMS
-from raftsched.api.rows import requested_instance
-from raftsched.api.runs.kept_words import aged, namespace_of, why_gone
 from raftsched.core.ids import instance_text
-from raftsched.core.model import Attempt, Instance, Outcome
-from raftsched.core.rules.executors import is_worker
-from raftsched.core.rules.kept_output import kept_of
-from raftsched.errors import RaftschedError
-from raftsched.output.following.places import in_order
-from raftsched.output.keeping.store import GONE, NOWHERE, REMOVED
-from raftsched.output.reading.text import Span, Text
+from raftsched.core.model import Attempt, Instance
+from raftsched.errors import KINDS
+from raftsched.output.reading.chain import Places
 from raftsched.surface.operation import EVENT_STREAM
 from raftsched.surface.output import GET, PLACE
 from raftsched.surface.worker_sessions import OFFSET_MAX
@@ -34,14 +32,11 @@ CLIENT: web.AppKey[aiohttp.ClientSession] = web.AppKey("output_client", aiohttp.
 HOP = "Raftsched-Hop"
 RESUME = "Last-Event-ID"
 POLL_S = 0.25  # how soon a follower of output sees more
-FRESH_S = 0.2  # a look at what is written counts for others for so long
 TAIL_MAX = 100_000  # lines
 ATTEMPT_MAX = 1_000_000_000
 TAIL_BYTES_MIN = 64 * 1024  # below this a reader would be left behind all the time
 CONNECT_S = 2.0
 SILENT_S = 60.0
-
-LOOK_S = 2.0  # how often all members are asked whether they have a copy
 
 _RESUMED = re.compile(PLACE, re.ASCII)
 
@@ -71,11 +66,17 @@ class Asked:
         self.end = None if self.limit_bytes is None else self.offset + self.limit_bytes
         self.resumed = False
         if match is not None and self.events:  # who is cut off goes on with the attempt that it was reading
-            self.go_on(max(1, int(match[1])), int(match[2]))
+            self.attempt = max(1, int(match[1]))
+            self.go_on(int(match[2]))
 
-    def go_on(self, attempt: int, offset: int) -> None:
-        """Notes that what is before this place, of both streams, has been sent."""
-        self.resumed, self.attempt, self.offset, self.tail = True, attempt, offset, None
+    def go_on(self, offset: int) -> None:
+        """Notes that what is before this place has been sent: of events those of both streams."""
+        self.resumed, self.offset, self.tail = True, offset, None
+
+    @property
+    def left(self) -> int | None:
+        """Returns how many bytes of what is asked for follow this place; None: all there are."""
+        return None if self.end is None else max(0, self.end - self.offset)
 
 
 def _excludes(name: str, detail: str) -> Problem:
@@ -85,7 +86,7 @@ def _excludes(name: str, detail: str) -> Problem:
 
 def find(ctx: ApiContext, key: bytes, asked: Asked) -> tuple[Instance, Attempt | None]:
     with ctx.read() as view:
-        row = requested_instance(view, key)
+        row = rows.requested_instance(view, key)
     if asked.attempt is None:
         return row, row.attempts[-1] if row.attempts else None
     for attempt in row.attempts:
@@ -98,77 +99,9 @@ def find(ctx: ApiContext, key: bytes, asked: Asked) -> tuple[Instance, Attempt |
     return row, None
 
 
-def holder(ctx: ApiContext, attempt: Attempt) -> str | None:
-    """Returns the node that has the output. None: an attempt on a remote worker goes on, and only who is asked tells
-    whether it has a copy."""
-    if attempt.output_node:
-        return attempt.output_node
-    if not is_worker(attempt.node):
-        return attempt.node
-    return None if attempt.outcome is None else ctx.node_id  # it has none, as any node knows
-
-
-async def text_of(ctx: ApiContext, row: Instance, attempt: Attempt, stream: str | None) -> Text | None:
-    """None: there is none, or not yet. Who reads what is still written shares a look at the disk with all others.
-    Raises RaftschedError output-gone."""
-    if attempt.outcome is None:
-        now = asyncio.get_running_loop().time()
-        text = ctx.output.being_read(attempt.token, stream)
-        if text is not None and now - text.looked_at < FRESH_S:
-            return text
-        text = await asyncio.to_thread(ctx.output.open_live, attempt.token, stream)
-        if text is not None:
-            text.looked_at = now
-        return text
-    if attempt.output is not None:
-        try:
-            return await asyncio.to_thread(ctx.output.open, attempt.output, stream, attempt.token)
-        except RaftschedError as error:
-            if error.detail not in (GONE, REMOVED):
-                raise
-            why = _why_gone(ctx, row, attempt, removed=error.detail == REMOVED)
-            raise Problem("output-gone", why) from None
-    if attempt.outcome is Outcome.LOST:
-        raise Problem("output-gone", "The worker was lost before it could report this attempt's output.")
-    return None
-
-
-def _why_gone(ctx: ApiContext, row: Instance, attempt: Attempt, *, removed: bool) -> str:
-    with ctx.read() as view:
-        namespace = namespace_of(view, row)
-        kept = kept_of(view, namespace)
-    return why_gone(attempt, kept, namespace, ctx.node_id, ctx.output_keep_most_ms, ctx.now_ms(), removed=removed)
-
-
-async def start_in(text: Text | None, asked: Asked) -> int:
-    if asked.tail is None:
-        return asked.offset if asked.tail_bytes is None or text is None else max(0, text.size - asked.tail_bytes)
-    return 0 if text is None else await asyncio.to_thread(text.start_of, asked.tail)
-
-
-async def piece_of(text: Text | None, at: int) -> bytes:
-    """Returns what comes next, at most PIECE bytes; empty: nothing at the moment."""
-    if text is None or at >= text.size:
-        return b""
-    piece = text.has_read(at)
-    return piece if piece is not None else await asyncio.to_thread(text.read, at)
-
-
-async def printed_in(text: Text | None, asked: Asked) -> int:
-    """Returns the place where events begin: bytes of both streams that were printed before."""
-    if text is None or asked.resumed or (asked.tail is None and asked.tail_bytes is None):
-        return asked.offset
-    if asked.tail is not None:
-        return await asyncio.to_thread(lambda: text.printed_before(text.start_of(asked.tail or 0)))
-    return max(0, text.printed - (asked.tail_bytes or 0))
-
-
-async def spans_of(text: Text | None, at: int) -> list[Span]:
-    """Returns what was printed next; empty: nothing at the moment."""
-    if text is None or at >= text.printed:
-        return []
-    spans = text.has_spans(at)
-    return spans if spans is not None else await asyncio.to_thread(text.spans, at)
+def places_of(ctx: ApiContext) -> Places:
+    """Returns where this node looks for outputs."""
+    return Places(ctx.node_id, ctx.output, ctx.copied, ctx.stored, ctx.received)
 
 
 async def pause(request: web.Request) -> bool:
@@ -181,154 +114,106 @@ async def pause(request: web.Request) -> bool:
     return stopping.is_set() or request.transport is None or request.transport.is_closing()
 
 
-def address_of(ctx: ApiContext, node: str) -> str:
-    """Returns where the API of another node is; empty: that is not known."""
-    with ctx.read() as view:  # a node may take a worker's output before it has a session of its own
-        return rows.address_of(view, node, ctx.cluster.peers()) or ""
+# ---------------------------------------------------------------- other nodes
 
 
-async def ask(
-    ctx: ApiContext,
-    request: web.Request,
-    row: Instance,
-    attempt: Attempt,
-    asked: Asked,
-    node: str,
-    rest: int | None = None,
-) -> aiohttp.ClientResponse:
-    """The answer of the node that has it, whatever it says; `rest`: only what follows this offset. Raises Problem
-    output-gone, output-unavailable."""
-    its = "which ran it" if node == attempt.node else "which has its output"
-    if HOP in request.headers:
-        raise Problem("output-unavailable", f"The output is on {node}, not on {ctx.node_id}.")
-    with ctx.read() as view:
-        member = any(m.node == node for m in meta(view).members)
-    if not member:
-        raise Problem("output-gone", f"Node {node}, {its}, is no longer a member.")
-    http = address_of(ctx, node)
-    if not http:
-        raise Problem("output-unavailable", f"Node {node}, {its}, has no known address.")
-    parameters = dict(request.query)
-    parameters["attempt"] = str(attempt.number)
-    # So that it knows the end of the attempt, as this node does.
-    parameters["min_index"] = str(ctx.cluster.status().applied_index)
-    parameters.pop("consistency", None)
-    passed = {name: request.headers[name] for name in ("Range", "Accept", RESUME) if name in request.headers}
-    if rest is not None:
-        for name in ("tail", "tail_bytes", "limit_bytes"):
-            parameters.pop(name, None)
-        passed.pop("Range", None)
-        parameters["offset"] = str(rest)
-        if asked.end is not None:
-            parameters["limit_bytes"] = str(asked.end - rest)
-    if asked.resumed:
-        passed[RESUME] = f"{attempt.number}.{asked.offset}"
-    path = GET.at(id=instance_text(row.key))
-    url = URL(url_of(http, path)).with_query(parameters)
-    headers = {HOP: ctx.node_id, **peer_header(ctx, node, url.raw_path_qs), **passed}
-    # A run may be silent for long; only a stream of events says in between that it is there.
-    silent_s = None if asked.follow and not asked.events else SILENT_S
-    limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silent_s)
+class Said(msgspec.Struct):
+    """The fields of another node's problem."""
+
+    code: str = ""
+    detail: str = ""
+    offset: int | None = None
+
+
+def said_in(raw: bytes) -> Said:
+    """Returns what a node that refuses says; nothing where that is no problem."""
     try:
-        answer = await request.app[CLIENT].get(
+        return msgspec.json.decode(raw, type=Said)
+    except msgspec.DecodeError:
+        return Said()
+
+
+async def call_node(
+    ctx: ApiContext,
+    session: aiohttp.ClientSession,
+    node: str,
+    path: str,
+    query: Mapping[str, str],
+    limit: aiohttp.ClientTimeout,
+    *,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    put: bytes | None = None,
+    named: str = "",
+) -> aiohttp.ClientResponse:
+    """Returns another node's answer, whatever it says. `put`: a body to be put there. `named`: the node, as a problem
+    names it. Raises Problem output-unavailable."""
+    named, method = named or f"Node {node}", "GET" if put is None else "PUT"
+    with ctx.read() as view:  # a node may take a worker's output before it has a session of its own
+        http = rows.address_of(view, node, ctx.cluster.peers())
+    if not http:
+        raise Problem("output-unavailable", f"{named} has no known address.")
+    url = URL(url_of(http, path)).with_query(query)
+    proof = peer_header(ctx, node, url.raw_path_qs, method)
+    try:
+        return await session.request(
+            method,
             url,
-            headers=headers,
+            data=put,
+            headers={**proof, **headers},
             timeout=limit,
             allow_redirects=False,
             ssl=await trust(ctx, http),
         )
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        why = f"Node {node}, {its}, does not answer.{why_not(error)}"
-        raise Problem("output-unavailable", why) from None
+        raise Problem("output-unavailable", f"{named} does not answer.{why_not(error)}") from None
+
+
+async def whole(node: str, answer: aiohttp.ClientResponse) -> bytes:
+    """Returns the body of another node's answer. Raises Problem output-unavailable."""
+    try:
+        async with asyncio.timeout(SILENT_S), answer:
+            return await read_answer(answer)
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise Problem("output-unavailable", f"Node {node} does not answer.{why_not(error)}") from None
+
+
+async def ask(
+    ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked, node: str
+) -> aiohttp.ClientResponse:
+    """Returns the answer of a node that has the output, to be passed on. Raises Problem: what it says where it has
+    none; output-gone, output-unavailable."""
+    if HOP in request.headers:
+        raise Problem("output-unavailable", f"The output is on {node}, not on {ctx.node_id}.")
+    named = f"Node {node}, {'which ran it' if node == attempt.node else 'which has its output'},"
+    if all(member.node != node for member in ctx.meta().members):
+        raise Problem("output-gone", f"{named} is no longer a member.")
+    query = dict(request.query)
+    query.pop("consistency", None)
+    query["attempt"] = str(attempt.number)
+    query["min_index"] = str(ctx.cluster.status().applied_index)  # so that it knows the attempt's end, as this node
+    passed = {name: request.headers[name] for name in ("Range", "Accept", RESUME) if name in request.headers}
+    passed[HOP] = ctx.node_id
+    if asked.follow and attempt.outcome is None:
+        passed.pop("Range", None)
+    if asked.resumed and asked.events:
+        passed[RESUME] = f"{attempt.number}.{asked.offset}"
+    elif asked.resumed:
+        query = {name: value for name, value in query.items() if name not in ("tail", "tail_bytes", "limit_bytes")}
+        query["offset"] = str(asked.offset)
+        if asked.left is not None:
+            query["limit_bytes"] = str(asked.left)
+    # A run may be silent for long; only a stream of events says in between that it is there.
+    silent_s = None if asked.follow and not asked.events else SILENT_S
+    limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silent_s)
+    path = GET.at(id=instance_text(row.key))
+    answer = await call_node(ctx, request.app[CLIENT], node, path, query, limit, headers=passed, named=named)
     if answer.status in (401, 403):  # it does not know yet, or any more, what this node knows of tokens
         answer.release()
-        raise Problem("output-unavailable", f"Node {node}, {its}, does not take this node for one.")
-    return answer
-
-
-class Copies:
-    """The other nodes' copies of what one run on a remote worker prints: the worker sends it to one node, which nobody
-    else knows for certain, and may change nodes."""
-
-    def __init__(self, ctx: ApiContext, request: web.Request, asked: Asked) -> None:
-        self._ctx = ctx
-        self._request = request
-        self._asked = asked
-        self._looked_at = float("-inf")
-
-    async def find(
-        self, row: Instance, attempt: Attempt, rest: int | None = None
-    ) -> tuple[str, aiohttp.ClientResponse] | None:
-        """Returns a node that has a copy, and its answer; None: nobody is known to. Who had it last is asked first, and
-        all others now and then."""
-        ctx, known = self._ctx, None
-        if HOP in self._request.headers:
-            return None
-        if ctx.received is not None:
-            known = ctx.received.who_has(attempt.token)
-        nodes = [] if known is None else [known]
-        now = asyncio.get_running_loop().time()
-        if now - self._looked_at >= LOOK_S:
-            self._looked_at = now
-            nodes += [m.node for m in ctx.meta().members if m.node not in (ctx.node_id, known)]
-        for node in nodes:
-            try:
-                answer = await ask(ctx, self._request, row, attempt, self._asked, node, rest)
-            except Problem:
-                continue
-            if answer.status < 500:
-                if ctx.received is not None:
-                    ctx.received.note_elsewhere(attempt.token, node)
-                return node, answer
-            answer.release()
-        return None
-
-
-async def copy_of(ctx: ApiContext, attempt: Attempt, stream: str | None) -> Text | None:
-    """Returns the output of an attempt that has ended from this node's copy of it; None: it has none."""
-    if ctx.copied is None or attempt.output is None:
-        return None
-    of = attempt.output_node or attempt.node
-    return await asyncio.to_thread(ctx.copied.open, of, attempt.output, stream, attempt.token)
-
-
-async def from_copy(
-    ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked
-) -> tuple[str, aiohttp.ClientResponse] | None:
-    """Returns another node that has a second copy of an output, and its answer; None: there is none."""
-    of = attempt.output_node or attempt.node
-    others = [m.node for m in ctx.meta().members if m.node not in (ctx.node_id, of)]
-    ref = attempt.output
-    for node in in_order(of, ref.segment, others) if ref is not None and HOP not in request.headers else ():
-        try:
-            answer = await ask(ctx, request, row, attempt, asked, node)
-        except Problem:
-            continue
-        if answer.status < 400 or answer.status == 416:
-            return node, answer
-        answer.release()
-    return None
-
-
-async def from_store(ctx: ApiContext, request: web.Request, attempt: Attempt, stream: str | None) -> Text | None:
-    """Returns an output from the object store; None: it is not there, or there is none. Raises RaftschedError
-    output-unavailable."""
-    if ctx.stored is None or attempt.output is None or HOP in request.headers:  # who sent it here asks the store itself
-        return None
-    return await ctx.stored.open(attempt.output_node or attempt.node, attempt.output, stream, attempt.token)
-
-
-def may_have_copy(ctx: ApiContext, row: Instance, attempt: Attempt, error: RaftschedError) -> bool:
-    """Returns whether what cannot be read for this reason may be there a second time."""
-    if error.code not in ("output-gone", "output-unavailable") or attempt.output is None:
-        return False
-    if attempt.output.segment == NOWHERE:
-        return False
-    with ctx.read() as view:
-        keep_ms = kept_of(view, namespace_of(view, row)).keep_ms
-    return not aged(attempt, keep_ms, ctx.now_ms())
-
-
-def not_here(ctx: ApiContext) -> Problem:
-    """The answer to another node, which asks whether there is a copy."""
-    return Problem("output-unavailable", f"{ctx.node_id} has no copy of the output.")
+        raise Problem("output-unavailable", f"{named} does not take this node for one.")
+    if answer.status < 400 or answer.status == 416:
+        return answer
+    said = said_in(await whole(node, answer))
+    if answer.status < 500 and said.code in KINDS:
+        raise Problem(said.code, said.detail)
+    detail = f"Node {node}, which has it, answers {answer.status}. {said.detail}"
+    raise Problem("output-unavailable", detail.rstrip())

@@ -7,39 +7,21 @@ when the middle of the output is left out, and whichever stream is asked for."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import NoReturn, TypeVar
+from collections.abc import Awaitable
+from typing import TypeVar
 
-import aiohttp
 import msgspec
 from aiohttp import web
 
 from raftsched.api.context import ApiContext
-from raftsched.api.http.peers import read_answer
-from raftsched.api.http.problems import Problem
 from raftsched.api.http.streams import STREAMS, Heartbeat, begin, frame, problem_frame, send
-from raftsched.api.runs.output_source import (
-    HOP,
-    Asked,
-    Copies,
-    ask,
-    copy_of,
-    find,
-    from_copy,
-    from_store,
-    holder,
-    may_have_copy,
-    not_here,
-    pause,
-    printed_in,
-    spans_of,
-    text_of,
-)
-from raftsched.core.model import FINAL, Attempt, Instance, Outcome
+from raftsched.api.runs.output_reading import Answer, Reading
+from raftsched.api.runs.output_source import Asked
+from raftsched.core.model import FINAL, Attempt, Outcome
 from raftsched.core.rules.executors import is_worker
-from raftsched.errors import KINDS, RaftschedError
+from raftsched.errors import RaftschedError
 from raftsched.output.format.spool import STDERR, complete
+from raftsched.output.reading.chain import Here, There
 from raftsched.output.reading.text import Span, Text
 from raftsched.surface.output import End, More, Piece, StreamName
 
@@ -48,153 +30,81 @@ _BEAT = b":\n\n"
 
 _encode = msgspec.json.Encoder().encode
 T = TypeVar("T")
-_Opened = Callable[[str | None], Awaitable[Text | None]]  # opens one stream of an output, or both
 
 
 async def follow(ctx: ApiContext, request: web.Request, key: bytes, asked: Asked) -> web.StreamResponse:
     """From the first piece to the end of the attempt, however long that takes."""
-    row, attempt = find(ctx, key, asked)
-    live = attempt is not None and holder(ctx, attempt) is None
-    if HOP in request.headers and attempt is not None and live and await text_of(ctx, row, attempt, None) is None:
-        raise not_here(ctx)
-    if HOP in request.headers and attempt is not None and attempt.outcome is not None:
-        await _is_readable(ctx, row, attempt)
+    reading = _Events(ctx, request, key, asked)
+    if reading.by_node and reading.attempt is not None:
+        await reading.chain.open(reading.attempt, None)  # while there is a status to say that it is not here
     with request.app[STREAMS].one(request.remote):
-        response = await begin(ctx, request, _BEAT)
+        reading.response = await begin(ctx, request, _BEAT)
         if request.method == "HEAD":
-            return response
+            return reading.response
         try:
-            await _Reading(ctx, request, response, key, asked).run()
+            await reading.run()
         except RaftschedError as error:  # too late for a status
-            await send(request, response, problem_frame(error))
-        await response.write_eof()
-        return response
+            if reading.by_node and error.code == "output-unavailable":
+                reading.cut_off("it is elsewhere now")  # who asked finds by itself where
+            await send(request, reading.response, problem_frame(error))
+        await reading.response.write_eof()
+        return reading.response
 
 
-async def _is_readable(ctx: ApiContext, row: Instance, attempt: Attempt) -> None:
-    """Refuses another node's request for what is not here, while there is a status to say that with."""
-    if holder(ctx, attempt) == ctx.node_id:
-        await text_of(ctx, row, attempt, None)
-    elif attempt.output is not None and await copy_of(ctx, attempt, None) is None:
-        raise not_here(ctx)
+class _Events(Reading):
+    response: web.StreamResponse
 
-
-class _Reading:
-    def __init__(
-        self, ctx: ApiContext, request: web.Request, response: web.StreamResponse, key: bytes, asked: Asked
-    ) -> None:
-        self._ctx = ctx
-        self._request = request
-        self._response = response
-        self._key = key
-        self._asked = asked
+    def __init__(self, ctx: ApiContext, request: web.Request, key: bytes, asked: Asked) -> None:
+        super().__init__(ctx, request, key, asked)
         self._beat = Heartbeat(ctx.clock)
         self._place = ""  # the id behind what the reader has, or asked not to be sent; empty: it is not known yet
         self._end = asked.end  # a place; None: the end of the attempt
-        self._begins = False  # in the middle, perhaps of a character
+        self._begins = asked.tail_bytes is not None and not asked.resumed  # in the middle, perhaps of a character
         self._skipped = 0  # bytes, which nobody was told yet
-        self._copies = Copies(ctx, request, asked)
-        self._sent = False
-        self._moved = False  # what another node asked for was here, and is not any more
 
-    async def run(self) -> None:
-        row, attempt = find(self._ctx, self._key, self._asked)
-        while attempt is None and row.state not in FINAL:
-            if not self._asked.follow:
-                await self._send(frame(_encode(More(self._asked.offset)), event="more"))
-                return
-            if await self._over():
-                return
-            row, attempt = find(self._ctx, self._key, self._asked)
-        if attempt is None:
+    async def send_none(self) -> None:
+        if self.row.state in FINAL:
             await self._send(frame(_encode(End(None, None, None, 0)), event="end"))
-            return
-        self._asked.attempt = attempt.number
-        while not await self._read(row, attempt):  # its worker has changed nodes, or is to come to one
-            row, again = find(self._ctx, self._key, self._asked)
-            attempt = again or attempt
+        elif not self.asked.follow:
+            await self._send(frame(_encode(More(self.asked.offset)), event="more"))
 
-    async def _read(self, row: Instance, attempt: Attempt) -> bool:
-        """Sends what there is, and what comes. False: it goes on, perhaps at another node."""
+    async def step(self, attempt: Attempt) -> bool:
         if attempt.outcome is Outcome.LOST:  # with it what it had printed since
             await self._send(frame(_encode(End(attempt.number, "lost", None, 0)), event="end"))
             return True
-        try:
-            return await self._first_copy(row, attempt)
-        except RaftschedError as error:
-            if self._sent or not may_have_copy(self._ctx, row, attempt, error):
-                raise
-            return await self._second_copy(row, attempt, error)
+        return await super().step(attempt)
 
-    async def _second_copy(self, row: Instance, attempt: Attempt, why: RaftschedError) -> bool:
-        opened: _Opened = partial(copy_of, self._ctx, attempt)
-        if await opened(None) is None:
-            found = await self._while_it_says_so(from_copy(self._ctx, self._request, row, attempt, self._asked))
-            if found is not None:
-                return await self._pass_on(found[0], attempt, found[1])
-            opened = partial(from_store, self._ctx, self._request, attempt)
-            if await self._while_it_says_so(opened(None)) is None:
-                raise why
-        return await self._own(row, attempt, opened)
+    # ------------------------------------------------------------ from here
 
-    async def _first_copy(self, row: Instance, attempt: Attempt) -> bool:
-        node = holder(self._ctx, attempt)
-        if node == self._ctx.node_id:
-            return await self._own(row, attempt)
-        if self._moved:  # to a node that who asked here finds by itself
-            self._cut_off("the worker has changed nodes")
-        if node is not None:
-            asking = ask(self._ctx, self._request, row, attempt, self._asked, node)
-            return await self._pass_on(node, attempt, await self._while_it_says_so(asking))
-        if await text_of(self._ctx, row, attempt, None) is not None:
-            return await self._own(row, attempt)
-        found = await self._while_it_says_so(self._copies.find(row, attempt))
-        if found is not None:
-            return await self._pass_on(found[0], attempt, found[1])
-        if not self._asked.follow:
-            await self._send(frame(_encode(More(self._asked.offset)), event="more"))
-            return True
-        return await self._over()
-
-    async def _own(self, row: Instance, attempt: Attempt, opened: _Opened | None = None) -> bool:
-        """From this node's disk, or as `opened` opens it. False: it is not there any more."""
-        asked = self._asked
-        opened = opened or partial(text_of, self._ctx, row, attempt)
-        at = await printed_in(await opened(asked.stream if asked.tail else None), asked)
-        text = await opened(None)  # of both: who reads another stream reads the same text
-        self._begins = asked.tail_bytes is not None and not asked.resumed
-        while True:
+    async def send(self, attempt: Attempt, place: Here) -> bool:
+        text, asked = place.text, self.asked
+        at = asked.offset
+        if text is not None and not asked.resumed:
+            at = await asyncio.to_thread(_printed_in, text, asked)
+        before = -1
+        while at != before and (self._end is None or at < self._end):
             before = at
             at = await self._send_next(attempt, text, at)
-            if not self._skipped:  # else who comes again behind it would never be told of that
+            if text is not None and not self._skipped:  # else who comes again behind it would never be told of that
                 self._place = f"{attempt.number}.{at}"
-            limited = self._end is not None and at >= self._end
-            if at != before and not limited:
-                continue
-            if attempt.outcome is not None and (text is None or at >= text.printed):
-                cut = 0 if attempt.output is None else attempt.output.truncated
-                end = End(attempt.number, attempt.outcome.name.lower(), attempt.exit_code, cut)
-                await self._send(frame(_encode(end), f"{attempt.number}.{at}", "end"))
-                return True
-            if limited or not asked.follow:
-                await self._send(frame(_encode(More(at)), f"{attempt.number}.{at}", "more"))
-                return True
-            if await self._over():
-                return True
-            attempt = find(self._ctx, self._key, asked)[1] or attempt
-            node = holder(self._ctx, attempt)
-            text = await text_of(self._ctx, row, attempt, None) if node in (None, self._ctx.node_id) else None
-            if is_worker(attempt.node) and text is None and node != self._ctx.node_id:
-                asked.go_on(attempt.number, at)
-                self._moved = HOP in self._request.headers
-                return False
+        if text is not None:
+            asked.go_on(at)
+        if attempt.outcome is not None and (text is None or at >= text.printed):
+            cut = 0 if attempt.output is None else attempt.output.truncated
+            end = End(attempt.number, attempt.outcome.name.lower(), attempt.exit_code, cut)
+            await self._send(frame(_encode(end), f"{attempt.number}.{at}", "end"))
+            return True
+        if asked.follow and (self._end is None or at < self._end):
+            return False
+        await self._send(frame(_encode(More(at)), f"{attempt.number}.{at}", "more"))
+        return True
 
     async def _send_next(self, attempt: Attempt, text: Text | None, at: int) -> int:
         """Sends a bounded part of what there is, and returns the place behind it."""
         if text is None:
             return at
-        lag, most = text.printed - at, self._asked.tail_bytes
-        spans = await spans_of(text, at if most is None or lag <= most else at + lag - most)
+        lag, most = text.printed - at, self.asked.tail_bytes
+        spans = await _spans_of(text, at if most is None or lag <= most else at + lag - most)
         events: list[bytes] = []
         for number, span in enumerate(spans, 1):
             start, data = self._trimmed(at, span)
@@ -229,66 +139,52 @@ class _Reading:
         name: StreamName = "stderr" if stream == STDERR else "stdout"
         for piece in _pieces(data, whole=whole or at + len(data) == self._end):
             offset, at = at, at + len(piece)
-            if self._asked.stream in (None, name):
+            if self.asked.stream in (None, name):
                 shown = Piece(offset, piece.decode("utf-8", "replace"), name, self._skipped)
                 events.append(frame(_encode(shown), f"{attempt}.{at}"))
                 self._skipped = 0
         return at
 
-    async def _pass_on(self, node: str, attempt: Attempt, answer: aiohttp.ClientResponse) -> bool:
-        """Its node's stream as it is; who is cut off in the middle of it comes again, to a node that may know more. Of
-        a run on a remote worker this node goes on by itself, and False is returned."""
-        async with answer:
-            if answer.status != 200:
-                raise refusal(node, answer.status, await read_answer(answer))
-            moves = is_worker(attempt.node)
-            begun = b""
-            try:
-                async for part in answer.content.iter_any():
-                    if not moves:
-                        await self._send(part)
-                        continue
-                    whole, mark, begun = (begun + part).rpartition(b"\n\n")
-                    if whole:
-                        await self._send(whole + mark)
-                        self._note(attempt.number, whole)
-            except (aiohttp.ClientError, TimeoutError):
-                if not moves:
-                    self._cut_off("the node that has it fell silent")
-                return await pause(self._request)
-            return True
+    # ------------------------------------------------------------ from another node
 
-    def _note(self, attempt: int, events: bytes) -> None:
+    async def pass_on(self, attempt: Attempt, place: There[Answer]) -> None:
+        """Its node's stream as it is. Of a run on a remote worker this node may go on by itself: it sends whole
+        events."""
+        begun = b""
+        async for part in place.answer.content.iter_any():
+            if not is_worker(attempt.node):
+                await self._send(part)
+                continue
+            whole, mark, begun = (begun + part).rpartition(b"\n\n")
+            if whole:
+                await self._send(whole + mark)
+                self._note(whole)
+
+    def _note(self, events: bytes) -> None:
         """Notes the place behind these events, which were sent."""
         _, mark, ident = (b"\n" + events).rpartition(b"\nid: ")
         if mark:
-            offset = int(ident.partition(b"\n")[0].partition(b".")[2])
-            self._place = f"{attempt}.{offset}"
-            self._asked.go_on(attempt, offset)
+            self._place = ident.partition(b"\n")[0].decode()
+            self._begins = False
+            self.asked.go_on(int(self._place.partition(".")[2]))
 
-    def _cut_off(self, why: str) -> NoReturn:
-        if self._request.transport is not None:
-            self._request.transport.abort()  # an event may be cut in two: nothing may follow it
-        raise ConnectionResetError(why)
+    # ------------------------------------------------------------ in between
 
     async def _send(self, data: bytes) -> None:
-        self._sent = True
         self._beat.sent()
-        await send(self._request, self._response, data)
+        await send(self.request, self.response, data)
 
     async def _say_so(self) -> None:
         """Says that the stream is there: nothing of the output."""
         self._beat.sent()
-        await send(self._request, self._response, frame(ident=self._place) if self._place else _BEAT)
+        await send(self.request, self.response, frame(ident=self._place) if self._place else _BEAT)
 
-    async def _over(self) -> bool:
-        """Waits a little; True when the reader has gone or the node stops."""
+    async def over(self) -> bool:
         if self._beat.due:
             await self._say_so()
-        return await pause(self._request)
+        return await super().over()
 
-    async def _while_it_says_so(self, work: Awaitable[T]) -> T:
-        """Returns the result of work that may take long, such as a question to a node that hangs."""
+    async def wait(self, work: Awaitable[T]) -> T:
         task = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait([task], timeout=self._beat.left_s))[0]:
@@ -298,22 +194,20 @@ class _Reading:
             task.cancel()
 
 
-class _Said(msgspec.Struct):
-    """The fields of a problem that end a stream."""
+def _printed_in(text: Text, asked: Asked) -> int:
+    """Returns the place where events begin: bytes of both streams that were printed before."""
+    if asked.tail is not None:
+        one = text.of(asked.stream if asked.tail else None)
+        return one.printed_before(one.start_of(asked.tail))
+    return asked.offset if asked.tail_bytes is None else max(0, text.printed - asked.tail_bytes)
 
-    code: str
-    detail: str
 
-
-def refusal(node: str, status: int, raw: bytes) -> Problem:
-    """Returns what another node's refusal is for the reader."""
-    try:
-        said = msgspec.json.decode(raw, type=_Said)
-    except msgspec.DecodeError:
-        said = _Said("", "")
-    if status < 500 and said.code in KINDS:
-        return Problem(said.code, said.detail)
-    return Problem("output-unavailable", f"Node {node}, which has it, answers {status}. {said.detail}".rstrip())
+async def _spans_of(text: Text, at: int) -> list[Span]:
+    """Returns what was printed next; empty: nothing at the moment."""
+    if at >= text.printed:
+        return []
+    spans = text.has_spans(at)
+    return spans if spans is not None else await asyncio.to_thread(text.spans, at)
 
 
 def _pieces(data: bytes, *, whole: bool) -> list[bytes]:

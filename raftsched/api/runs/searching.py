@@ -16,32 +16,29 @@ from typing import NamedTuple
 import aiohttp
 import msgspec
 from aiohttp import web
-from yarl import URL
 
-from raftsched.api.auth.access import peer_header
 from raftsched.api.auth.callers import caller, permits
-from raftsched.api.auth.peers import trust, url_of
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.cursors import encode_cursor
 from raftsched.api.http.durations import format_time
-from raftsched.api.http.peers import read_answer
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import Query, bad_parameter
 from raftsched.api.rows import SCAN_MAX, instances_of, namespace_of, referred_job
-from raftsched.api.runs.output_source import CLIENT, CONNECT_S, HOP, address_of
+from raftsched.api.runs.kept_words import aged
+from raftsched.api.runs.output_source import CLIENT, CONNECT_S, HOP, call_node, places_of, whole
 from raftsched.api.runs.render import JobNames
 from raftsched.api.serving import serves
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Attempt, Instance
 from raftsched.core.rows import decode_instance
+from raftsched.core.rules.kept_output import kept_of
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import RaftschedError
-from raftsched.output.keeping.store import NOWHERE
+from raftsched.output.reading.chain import is_kept, node_of
 from raftsched.output.reading.searching import Needle, found_in
-from raftsched.output.reading.text import Text
 from raftsched.surface import output as surface
 from raftsched.surface.output import FoundLineOut, OutputFoundOut, OutputSearchOut, SilentNodeOut
 
@@ -50,7 +47,7 @@ BYTES_MAX = 64 * 2**20  # of output: after so many no other instance is begun in
 OUTPUTS_MAX = 1_000  # nor after so many outputs
 LINES_MAX = 10  # of one output that are answered
 TIME_S = 5.0  # that a node reads for one answer; it ends the instance that it is in
-ANSWER_S = 60.0  # that another node has
+_LIMIT = aiohttp.ClientTimeout(total=60.0, sock_connect=CONNECT_S)  # of another node's answer
 WAIT_S = 10.0  # for the search before
 WAITING_MAX = 8  # searches at one node
 RANGE = "Raftsched-Search-Range"  # from node to node: which instances are meant, and whose output
@@ -65,8 +62,8 @@ class _Output(NamedTuple):
     attempt: Attempt
 
     @property
-    def node(self) -> str:
-        return self.attempt.output_node or self.attempt.node
+    def name(self) -> tuple[str, int]:
+        return instance_text(self.row.key), self.attempt.number
 
 
 class _Walk(NamedTuple):
@@ -101,7 +98,7 @@ class _Asked:
                 return _Walk(outputs, last, before)
             if before is None:
                 before = key + b"\0"  # what comes since is not part of this one
-            found = [_Output(row, a) for row in self._kept(view, raw) for a in row.attempts if _is_kept(a)]
+            found = [_Output(row, a) for row in self._kept(view, raw) for a in row.attempts if is_kept(a)]
             outputs += found
             size += sum(one.attempt.output.size for one in found if one.attempt.output is not None)
             last = key
@@ -126,18 +123,26 @@ class _Asked:
             yield row
 
 
-def _is_kept(attempt: Attempt) -> bool:
-    return attempt.outcome is not None and attempt.output is not None and attempt.output.segment != NOWHERE
-
-
 class _Part(msgspec.Struct):
     """The finds of one node. `reached`: the key of the last instance that it came to in that time; None: it came to
-    all. `read`: how many of the outputs up to there it has."""
+    all. `read`: how many of the outputs up to there it has; `missing`: the others (None: it is an earlier version)."""
 
     items: list[tuple[str, int, list[FoundLineOut], bool]]  # instance, attempt, lines, more
     reached: str | None
     read: int
     bytes: int
+    missing: list[tuple[str, int]] | None = None
+
+    def lacks(self, outputs: Sequence[_Output]) -> set[tuple[str, int]]:
+        """Returns which of these it does not have, of those that it came to."""
+        come_to = self.come_to(outputs)
+        if self.missing is not None:
+            return {one.name for one in come_to}.intersection(self.missing)
+        found = {(name, number) for name, number, _, _ in self.items}
+        return {one.name for one in come_to} - found if self.read < len(come_to) else set()
+
+    def come_to(self, outputs: Sequence[_Output]) -> Sequence[_Output]:
+        return [one for one in outputs if self.reached is None or one.row.key.hex() >= self.reached]
 
 
 class _Work:
@@ -150,8 +155,9 @@ class _Work:
 
     def run(self) -> _Part:
         """Blocks."""
-        part = _Part([], None, 0, 0)
-        clock = self._ctx.clock
+        missing: list[tuple[str, int]] = []
+        part = _Part([], None, 0, 0, missing)
+        clock, places = self._ctx.clock, places_of(self._ctx)
         end = clock.monotonic() + TIME_S
         before: bytes | None = None
         for one in self._outputs:
@@ -159,28 +165,17 @@ class _Work:
                 part.reached = None if before is None else before.hex()
                 break
             before = one.row.key
-            text = self._open(one)
+            text = places.glance(one.attempt, self._asked.stream)
             if text is None:
+                missing.append(one.name)
                 continue
             part.read += 1
             part.bytes += text.size
             lines = list(islice(found_in(text, self._asked.needle), LINES_MAX + 1))
             if lines:
                 shown = [FoundLineOut(*line) for line in lines[:LINES_MAX]]
-                name = instance_text(one.row.key)
-                part.items.append((name, one.attempt.number, shown, len(lines) > LINES_MAX))
+                part.items.append((*one.name, shown, len(lines) > LINES_MAX))
         return part
-
-    def _open(self, one: _Output) -> Text | None:
-        """Returns the output; None: it is not here."""
-        ctx, ref, token = self._ctx, one.attempt.output, one.attempt.token
-        assert ref is not None
-        try:
-            if one.node == ctx.node_id:
-                return ctx.output.glance(ref, self._asked.stream, token)
-            return None if ctx.copied is None else ctx.copied.glance(one.node, ref, self._asked.stream, token)
-        except RaftschedError:
-            return None  # it is not kept any more
 
 
 class Searches:
@@ -232,7 +227,7 @@ async def _for_another(ctx: ApiContext, request: web.Request, asked: _Asked) -> 
     before, last = (bytes.fromhex(said[1]) or None), bytes.fromhex(said[2])
     with ctx.read() as view:
         walk = asked.walk(view, before)
-    meant = [one for one in walk.outputs if one.row.key >= last and one.node == said[3]]
+    meant = [one for one in walk.outputs if one.row.key >= last and node_of(one.attempt) == said[3]]
     part = await request.app[SEARCHES].read(_Work(ctx, asked, meant))
     if part.reached is None and walk.last is not None and walk.last > last:
         part.reached = walk.last.hex()  # there are more since the other one looked
@@ -249,7 +244,7 @@ class _Search:
         self._walk = walk
         self._of: dict[str, list[_Output]] = {}
         for one in walk.outputs:
-            self._of.setdefault(one.node, []).append(one)
+            self._of.setdefault(node_of(one.attempt), []).append(one)
         self._parts: dict[str, _Part] = {}
         self._silent: list[SilentNodeOut] = []
 
@@ -258,71 +253,61 @@ class _Search:
         await asyncio.gather(*(self._search(node) for node in self._of))
 
     async def _search(self, node: str) -> None:
-        if node == self._ctx.node_id:
-            work = _Work(self._ctx, self._asked, self._of[node])
-            self._parts[node] = await self._request.app[SEARCHES].read(work)
-            return
+        """Searches in what a node has, and in the second copies of that where it does not answer, or has lost it."""
+        outputs, silent = self._of[node], ""
         try:
-            self._parts[node] = await self._ask(node, node)
+            parts = [await self._look(node, node, outputs)]
+            lost = self._lost(parts[0].lacks(outputs), outputs)
         except Problem as problem:
-            await self._search_copies(node, problem.detail)
-
-    async def _search_copies(self, of: str, why: str) -> None:
-        """Searches in the second copies of what a node has that does not answer."""
-        outputs = self._of[of]
-        ref = outputs[0].attempt.output
-        assert ref is not None
-        parts = []
-        for node in (member.node for member in self._ctx.meta().members if member.node != of):
+            parts, lost, silent = [], outputs, problem.detail
+        members = self._ctx.meta().members if lost else ()
+        for other in (member.node for member in members if member.node != node):
             try:
-                if node == self._ctx.node_id:
-                    work = _Work(self._ctx, self._asked, outputs)
-                    parts.append(await self._request.app[SEARCHES].read(work))
-                else:
-                    parts.append(await self._ask(node, of))
+                parts.append(await self._look(other, node, lost))
             except RaftschedError:
                 continue
-        found = {item[:2]: item for part in parts for item in part.items}
-        order = [(instance_text(one.row.key), one.attempt.number) for one in outputs]
         reached = max((part.reached for part in parts if part.reached is not None), default=None)
-        read = sum(part.read for part in parts)
-        items = [found[name] for name in order if name in found]
-        self._parts[of] = _Part(items, reached, read, sum(part.bytes for part in parts))
-        came_to = sum(reached is None or one.row.key.hex() >= reached for one in outputs)
-        missing = max(0, came_to - read)
-        if missing:
-            if self._ctx.stored is not None:
-                why = f"{why} There is no search in the object store."
-            self._silent.append(SilentNodeOut(of, missing, why))
+        items = {item[:2]: item for part in parts for item in part.items}
+        found = _Part(list(items.values()), reached, 0, sum(part.bytes for part in parts))
+        come_to = found.come_to(outputs)
+        missing = {one.name for one in come_to}.intersection(*(part.lacks(come_to) for part in parts))
+        found.read = len(come_to) - len(missing)
+        self._parts[node] = found
+        if silent and missing:
+            more = "" if self._ctx.stored is None else " There is no search in the object store."
+            self._silent.append(SilentNodeOut(node, len(missing), silent + more))
 
-    async def _ask(self, node: str, of: str) -> _Part:
-        """Asks a node to search in what it has of the outputs of `of`. Raises Problem output-unavailable."""
-        ctx, request = self._ctx, self._request
-        silent = f"Node {node} does not answer."
-        http = address_of(ctx, node)
-        if not http:
-            raise Problem("output-unavailable", silent)
-        query = {name: value for name, value in request.query.items() if name not in ("cursor", "limit", "consistency")}
+    def _lost(self, missing: set[tuple[str, int]], outputs: Sequence[_Output]) -> list[_Output]:
+        """Returns those that a node does not have which answers, though they are to be kept yet."""
+        now_ms, lost = self._ctx.now_ms(), []
+        with self._ctx.read() as view:
+            for one in outputs:
+                if one.name in missing:
+                    keep_ms = kept_of(view, namespace_of(view, one.row.key) or "").keep_ms
+                    lost += [] if aged(one.attempt, keep_ms, now_ms) else [one]
+        return lost
+
+    async def _look(self, node: str, of: str, outputs: Sequence[_Output]) -> _Part:
+        """Has a node search in what it has of these outputs of `of`. Raises Problem output-unavailable; RaftschedError
+        too-many: this node reads for others already."""
+        if node == self._ctx.node_id:
+            return await self._request.app[SEARCHES].read(_Work(self._ctx, self._asked, outputs))
+        return await self._ask(node, of, outputs)
+
+    async def _ask(self, node: str, of: str, outputs: Sequence[_Output]) -> _Part:
+        ctx, given = self._ctx, self._request.query
+        query = {name: value for name, value in given.items() if name not in ("cursor", "limit", "consistency")}
         query["min_index"] = str(ctx.cluster.status().applied_index)
-        url = URL(url_of(http, surface.SEARCH.path)).with_query(query)
-        last = self._of[of][-1].row.key
-        headers = {
-            HOP: ctx.node_id,
-            RANGE: f"{(self._walk.above or b'').hex()}-{last.hex()} {of}",
-            **peer_header(ctx, node, url.raw_path_qs),
-        }
-        limit = aiohttp.ClientTimeout(total=ANSWER_S, sock_connect=CONNECT_S)
-        try:
-            async with request.app[CLIENT].get(
-                url, headers=headers, timeout=limit, allow_redirects=False, ssl=await trust(ctx, http)
-            ) as answer:
-                raw = await read_answer(answer)
-            if answer.status == 200:
+        above, last = outputs[0].row.key + b"\0", outputs[-1].row.key
+        headers = {HOP: ctx.node_id, RANGE: f"{above.hex()}-{last.hex()} {of}"}
+        session, path = self._request.app[CLIENT], surface.SEARCH.path
+        answer = await call_node(ctx, session, node, path, query, _LIMIT, headers=headers)
+        raw = await whole(node, answer)
+        if answer.status == 200:
+            try:
                 return _decode(raw)
-        except (aiohttp.ClientError, TimeoutError, OSError):
-            raise Problem("output-unavailable", silent) from None
-        except msgspec.DecodeError:
-            pass
+            except msgspec.DecodeError:
+                pass
         raise Problem("output-unavailable", f"Node {node} answers {answer.status}.")
 
     def answer(self, limit: int, filters: Mapping[str, str]) -> OutputSearchOut:
@@ -336,12 +321,13 @@ class _Search:
         last, before = self._walk.last, self._walk.above
         with self._ctx.read() as view:
             names = JobNames(view)
-            for row, attempt in self._walk.outputs:
+            for one in self._walk.outputs:
+                row, attempt = one
                 if row.key != before and (row.key == stop or len(items) >= limit):
                     last = before
                     break
                 before = row.key
-                hit = found.get((instance_text(row.key), attempt.number))
+                hit = found.get(one.name)
                 if hit is not None:
                     items.append(_shown(names, row, attempt, *hit))
         return OutputSearchOut(
@@ -373,7 +359,7 @@ def _shown(names: JobNames, row: Instance, attempt: Attempt, lines: list[FoundLi
         job.namespace,
         job.name,
         format_time(row.nominal_at_ms),
-        attempt.output_node or attempt.node,
+        node_of(attempt),
         lines,
         more,
     )

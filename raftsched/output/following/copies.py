@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -20,9 +21,8 @@ from msgspec.structs import replace
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.output.following.places import Place, place_of
-from raftsched.output.format.records import checked_text
 from raftsched.output.keeping.lost_segments import size_at
-from raftsched.output.reading.open_outputs import OpenTexts, stream_number
+from raftsched.output.reading.open_outputs import OpenTexts
 from raftsched.output.reading.text import Text
 
 SEGMENT_MAX = 2**40  # bytes: no segment goes on behind it
@@ -155,26 +155,18 @@ class CopyStore:
 
     # ------------------------------------------------------------ reading
 
-    def open(self, node: str, ref: OutputRef, stream: str | None = None, token: int | None = None) -> Text | None:
-        """Returns an output of that node from a copy that is whole; None: there is none. Blocks."""
-        number = stream_number(stream)
+    def open(
+        self, node: str, ref: OutputRef, stream: str | None = None, token: int | None = None, *, whole: bool = True
+    ) -> Text | None:
+        """Returns an output of that node from a copy that is whole; None: there is none. Not `whole`: for who reads all
+        of it once; its digest is not held against it. Blocks."""
         for place in self._with(node, ref):  # of several disks, or sent twice: the digests tell which is meant
-            key = (place, ref.offset, ref.size, ref.sha256, number, token)
             here = replace(ref, offset=ref.offset - place.start)
             try:
-                return self._texts.open(place, key, ref.size, self._opening(place, here, number, token))
+                text = self._texts.open(place, partial(self._path, place), here, token, whole=whole)
             except (RaftschedError, FileNotFoundError):
                 continue
-        return None
-
-    def glance(self, node: str, ref: OutputRef, stream: str | None, token: int) -> Text | None:
-        """Like `open`, for who reads all of it once: its digest is not held against it. None: there is none."""
-        for place in self._with(node, ref):
-            here = replace(ref, offset=ref.offset - place.start)
-            try:
-                return checked_text(self._path(place), here, stream_number(stream), token, whole=False)
-            except (RaftschedError, FileNotFoundError):
-                continue
+            return text.of(stream)
         return None
 
     def _with(self, node: str, ref: OutputRef) -> list[Place]:
@@ -186,9 +178,6 @@ class CopyStore:
                 if (place.node, place.segment) == (node, ref.segment)
                 and place.start <= ref.offset < place.start + file.size
             ]
-
-    def _opening(self, place: Place, ref: OutputRef, number: int | None, token: int | None) -> Callable[[], Text]:
-        return lambda: checked_text(self._path(place), ref, number, token)
 
     # ------------------------------------------------------------ deleting
 

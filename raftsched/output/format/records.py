@@ -105,16 +105,15 @@ def body_size(head: bytes) -> int | None:
     return size
 
 
-def checked(fd: int, ref: OutputRef, token: int | None = None) -> int:
-    """Returns the offset at which the body of the record ends. `token`: whose it has to be; None: anybody's. Raises
-    RaftschedError "output-gone"."""
-    end = _end_of(fd, ref, token)
-    digests = digests_of(fd, ref.offset + HEADER_SIZE, end)
-    if digests.sha256 != HEADER.unpack(os.pread(fd, HEADER.size, ref.offset))[5]:
+def checked(fd: int, ref: OutputRef, token: int | None = None) -> Text:
+    """Returns the output at a place of this file, after its digests were held against all of it. `token`: whose it has
+    to be; None: anybody's. Raises RaftschedError "output-gone"."""
+    start, end = ref.offset + HEADER_SIZE, _end_of(fd, ref, token)
+    text = Text(os.dup(fd), start, end, None)
+    whole = _digest(fd, start, end) == HEADER.unpack(os.pread(fd, HEADER.size, ref.offset))[5]
+    if not whole or text.size != ref.size or text.digest() != ref.sha256:
         raise RaftschedError("output-gone", DAMAGED)
-    if digests.shown != ref.size or digests.shown_sha256 != ref.sha256:
-        raise RaftschedError("output-gone", DAMAGED)
-    return end
+    return text
 
 
 def _end_of(fd: int, ref: OutputRef, token: int | None) -> int:
@@ -128,29 +127,22 @@ def _end_of(fd: int, ref: OutputRef, token: int | None) -> int:
     return ref.offset + HEADER_SIZE + size
 
 
-def checked_text(
-    path: Path, ref: OutputRef, stream: int | None, token: int | None = None, *, whole: bool = True
-) -> Text:
-    """Returns the output at a place of this file, after its digest was held against all of it (unless not `whole`: only
-    whose it is). Raises FileNotFoundError, RaftschedError "output-gone"."""
+def checked_text(path: Path, ref: OutputRef, token: int | None = None, *, whole: bool = True) -> Text:
+    """Returns what `checked` returns; not `whole`: it is only looked at whose it is. Raises FileNotFoundError,
+    RaftschedError "output-gone"."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        end = checked(fd, ref, token) if whole else _end_of(fd, ref, token)
-    except BaseException:
+        if whole:
+            return checked(fd, ref, token)
+        return Text(os.dup(fd), ref.offset + HEADER_SIZE, _end_of(fd, ref, token), None)
+    finally:
         os.close(fd)
-        raise
-    return Text(fd, ref.offset + HEADER_SIZE, end, stream)
 
 
 def digests_of(fd: int, start: int, end: int) -> FrameDigests:
     """Returns what is said of the frames in a part of a file."""
-    body, shown = hashlib.sha256(), hashlib.sha256()
-    for piece in pieces_of(fd, start, end):
-        body.update(piece)
     text = Text(os.dup(fd), start, end, None)
-    for at in range(0, text.size, _AT_ONCE):
-        shown.update(text.read(at, _AT_ONCE))
-    return FrameDigests(end - start, body.digest(), text.size, shown.digest())
+    return FrameDigests(end - start, _digest(fd, start, end), text.size, text.digest())
 
 
 def pieces_of(fd: int, start: int, end: int) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -29,7 +30,6 @@ from raftsched.output.format.records import (
     HEADER_SIZE,
     FrameDigests,
     body_size,
-    checked_text,
     digests_of,
     head_of,
     pieces_of,
@@ -38,8 +38,8 @@ from raftsched.output.format.segments import newest_ms, owner_of
 from raftsched.output.keeping.lost_segments import has_name
 from raftsched.output.keeping.owner_record import OutputOwner, body_of
 from raftsched.output.keeping.segment_table import SegmentTable, Synced
-from raftsched.output.reading.open_outputs import OpenTexts, stream_number
-from raftsched.output.reading.text import Text
+from raftsched.output.reading.open_outputs import OpenTexts
+from raftsched.output.reading.text import Text, stream_number
 
 log = logging.getLogger(__name__)
 _RECENT_MAX = 1_000
@@ -325,26 +325,14 @@ class OutputStore:
             return self.read(ref, stream, offset, limit) if ref is not None else None
         return _cut(spool.render(body, stream_number(stream)), offset, limit)
 
-    def open(self, ref: OutputRef, stream: str | None = None, token: int | None = None) -> Text:
-        """Like `read`, a piece at a time. The digest is held against all of it before, once for all who read it.
-        `token`: whose it has to be; None: anybody's.
+    def open(self, ref: OutputRef, stream: str | None = None, token: int | None = None, *, whole: bool = True) -> Text:
+        """Like `read`, a piece at a time. The digest is held against all of it before, once for all who read it; not
+        `whole`: it is not, for who reads all of it once. `token`: whose it has to be; None: anybody's.
 
         Raises RaftschedError "output-gone"."""
-        number = stream_number(stream)
-        key = (ref.segment, ref.offset, ref.size, ref.sha256, number, token)
-        return self._texts.open(ref.segment, key, ref.size, lambda: self._check(ref, number, token))
-
-    def _check(self, ref: OutputRef, number: int | None, token: int | None) -> Text:
+        path = partial(self._table.path_of, ref.segment)
         try:
-            return checked_text(self._table.path_of(ref.segment), ref, number, token)
-        except FileNotFoundError:
-            raise self._gone(ref.segment) from None
-
-    def glance(self, ref: OutputRef, stream: str | None, token: int) -> Text:
-        """Like `open`, for who reads all of it once: its digest is not held against it. Raises RaftschedError
-        "output-gone"."""
-        try:
-            return checked_text(self._table.path_of(ref.segment), ref, stream_number(stream), token, whole=False)
+            return self._texts.open(ref.segment, path, ref, token, whole=whole).of(stream)
         except FileNotFoundError:
             raise self._gone(ref.segment) from None
 

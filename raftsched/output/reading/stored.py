@@ -27,7 +27,6 @@ from raftsched.output.following.calls import Calls
 from raftsched.output.following.objects import place_in, prefix_of
 from raftsched.output.format.records import HEADER_SIZE, body_size, checked
 from raftsched.output.format.spool import HEAD
-from raftsched.output.reading.open_outputs import stream_number
 from raftsched.output.reading.text import Text
 
 READ_S = 60.0  # until all of an output is there
@@ -41,18 +40,6 @@ KEPT_BYTES = 64 * 2**20  # of all of them, or a single larger one
 _Key = tuple[str, OutputRef, int]
 
 
-class _Fetched:
-    """A record in a file of its own, whole and checked, which is closed with it."""
-
-    def __init__(self, fd: int, end: int) -> None:
-        self._fd = fd
-        self.end = end
-        weakref.finalize(self, os.close, fd)
-
-    def text(self, stream: int | None) -> Text:
-        return Text(os.dup(self._fd), HEADER_SIZE, self.end, stream)
-
-
 class StoredOutputs:
     def __init__(self, store: ObjectStore, cluster: Callable[[], str], directory: Path) -> None:
         """`cluster`: its id. `directory`: where what is read lies meanwhile."""
@@ -60,28 +47,28 @@ class StoredOutputs:
         self._cluster = cluster
         self._directory = directory
         self._calls = Calls(AT_ONCE)
-        self._kept: dict[_Key, _Fetched] = {}  # the one that was read last is last
+        self._kept: dict[_Key, Text] = {}  # the one that was read last is last
 
     async def open(self, node: str, ref: OutputRef, stream: str | None, token: int) -> Text | None:
         """Returns an output of that node; None: the store does not have it. Raises RaftschedError output-unavailable:
         nobody knows."""
-        number, key = stream_number(stream), (node, ref, token)
-        fetched = self._kept.pop(key, None)
-        if fetched is None:
-            fetched = await self._fetch(node, ref, token)
-            if fetched is None:
+        key = (node, ref, token)
+        text = self._kept.pop(key, None)
+        if text is None:
+            text = await self._fetch(node, ref, token)
+            if text is None:
                 return None
-            asyncio.get_running_loop().call_later(KEPT_S, self._forget, key, weakref.ref(fetched))
-        self._kept[key] = fetched
-        while len(self._kept) > 1 and sum(one.end for one in self._kept.values()) > KEPT_BYTES:
+            asyncio.get_running_loop().call_later(KEPT_S, self._forget, key, weakref.ref(text))
+        self._kept[key] = text
+        while len(self._kept) > 1 and sum(one.end or 0 for one in self._kept.values()) > KEPT_BYTES:
             del self._kept[next(iter(self._kept))]
-        return await asyncio.to_thread(fetched.text, number)
+        return await asyncio.to_thread(text.of, stream)
 
-    def _forget(self, key: _Key, fetched: weakref.ref[_Fetched]) -> None:
-        if self._kept.get(key) is fetched():
+    def _forget(self, key: _Key, text: weakref.ref[Text]) -> None:
+        if self._kept.get(key) is text():
             self._kept.pop(key, None)
 
-    async def _fetch(self, node: str, ref: OutputRef, token: int) -> _Fetched | None:
+    async def _fetch(self, node: str, ref: OutputRef, token: int) -> Text | None:
         try:
             return await self._calls.make(partial(self._look, self._cluster(), node, ref, token), READ_S)
         except TimeoutError:
@@ -94,7 +81,7 @@ class StoredOutputs:
 
     # ------------------------------------------------------------ in a thread
 
-    def _look(self, cluster: str, node: str, ref: OutputRef, token: int) -> _Fetched | None:
+    def _look(self, cluster: str, node: str, ref: OutputRef, token: int) -> Text | None:
         """Raises ObjectStoreError, OSError."""
         there = []
         for found in islice(self._store.list(prefix_of(cluster, node, ref.segment)), LISTED_MAX):
@@ -108,7 +95,7 @@ class StoredOutputs:
                 continue  # damaged, of another disk, or deleted meanwhile
         return None
 
-    def _copy(self, key: str, ref: OutputRef, token: int) -> _Fetched:
+    def _copy(self, key: str, ref: OutputRef, token: int) -> Text:
         """Raises RaftschedError output-gone, ObjectStoreError, OSError."""
         head = b"".join(self._store.get(key, ref.offset, HEADER_SIZE))
         size = body_size(head)
@@ -121,8 +108,7 @@ class StoredOutputs:
             for piece in _exactly(self._store.get(key, ref.offset + HEADER_SIZE, size), size):
                 file.write(piece)
             file.flush()
-            end = checked(file.fileno(), replace(ref, offset=0), token)
-            return _Fetched(os.dup(file.fileno()), end)
+            return checked(file.fileno(), replace(ref, offset=0), token)
 
 
 def _body_max(ref: OutputRef) -> int:

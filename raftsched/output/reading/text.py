@@ -7,6 +7,7 @@ text is shared by all who read the same output, and is brought up to date once f
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import threading
 import weakref
@@ -15,7 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from raftsched.output.format.spool import HEAD, NOTE, left_out, note_of
+from raftsched.errors import RaftschedError
+from raftsched.output.format.spool import HEAD, NOTE, STDERR, STDOUT, left_out, note_of
 
 PIECE = 64 * 1024  # bytes of text that are handed out at once
 _CHUNK = 256 * 1024  # bytes of the file that are in memory at once
@@ -47,9 +49,10 @@ class Text:
 
     def __init__(self, fd: int, start: int, end: int | None, stream: int | None, settled: int = 0) -> None:
         self._fd = fd
-        self._end = end
+        self.end = end
         self._stream = stream
         self._settled = settled
+        self._streams: dict[int, Text] = {}
         self._lock = threading.Lock()
         self._marks = [_Place(0, start, 0)]
         self._to = self._final = self._marks[0]  # as far as it is known, and as far as nothing changes any more
@@ -59,6 +62,19 @@ class Text:
         self.looked_at = float("-inf")  # for who opened it: when it was brought up to date
         weakref.finalize(self, os.close, fd)
         self.refresh()
+
+    def of(self, stream: str | None) -> Text:
+        """Returns one stream of a text of both. Where the file does not grow, all who read it share that. Raises
+        RaftschedError invalid-parameter."""
+        number = stream_number(stream)
+        if number is None:
+            return self
+        text = self._streams.get(number)
+        if text is None:
+            text = Text(os.dup(self._fd), self._marks[0].at, self.end, number, self._settled)
+            if self.end is not None:
+                self._streams[number] = text
+        return text
 
     @property
     def size(self) -> int:
@@ -84,7 +100,7 @@ class Text:
             return
         self._seen = seen
         self._last_spans = (-1, [])
-        if self._to != self._final and self._end is None:
+        if self._to != self._final and self.end is None:
             self._to = self._final
             del self._marks[bisect_right(self._marks, self._final) :]
             self._last = (-1, b"")
@@ -102,13 +118,13 @@ class Text:
         """Returns something that differs when anything was written: of two writes in one tick of the file's time, the
         later one has more left out."""
         status = os.fstat(self._fd)
-        told = os.pread(self._fd, HEAD.size + 8, self._final.at) if self._end is None else b""
+        told = os.pread(self._fd, HEAD.size + 8, self._final.at) if self.end is None else b""
         return status.st_mtime_ns, status.st_size, told
 
     @contextmanager
     def _quiet(self) -> Iterator[bool]:
         """Returns whether nothing is written anew at the moment."""
-        if self._end is not None:
+        if self.end is not None:
             yield True
             return
         try:
@@ -144,6 +160,14 @@ class Text:
             piece = b"".join(parts)
             self._last = (offset, piece)
             return piece
+
+    def digest(self) -> bytes:
+        """Returns the SHA-256 of all of it."""
+        found = hashlib.sha256()
+        with self._lock:
+            for _, _, text in self._frames(self._marks[0], content=True):
+                found.update(text)
+        return found.digest()
 
     def spans(self, printed: int) -> list[Span]:
         """Returns the next piece of what was printed from there on, in order; empty: nothing at the moment.
@@ -219,7 +243,7 @@ class Text:
 
     def _frames(self, place: _Place, *, content: bool) -> Iterator[tuple[_Place, int, bytes]]:
         """Each whole frame from there on: the place behind it, its stream, and its text (empty without `content`)."""
-        end = os.fstat(self._fd).st_size if self._end is None else self._end
+        end = os.fstat(self._fd).st_size if self.end is None else self.end
         size, at, printed = place
         base, held = at, b""
         while at + HEAD.size <= end:
@@ -249,3 +273,14 @@ class Text:
                 printed += length
             at = behind
             yield _Place(size, at, printed), kind, text if content and shown else b""
+
+
+def stream_number(stream: str | None) -> int | None:
+    """Returns the number of a stream in frames; None: both. Raises RaftschedError invalid-parameter."""
+    if stream is None:
+        return None
+    try:
+        return {"stdout": STDOUT, "stderr": STDERR}[stream]
+    except KeyError:
+        detail = f'stream is {stream!r}; it can be "stdout" or "stderr", or be left out for both.'
+        raise RaftschedError("invalid-parameter", detail) from None

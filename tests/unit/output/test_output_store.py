@@ -21,6 +21,7 @@ from raftsched.output.format.records import HEADER_SIZE, checked
 from raftsched.output.format.segments import owner_of
 from raftsched.output.format.spool import NOTE, STDERR, STDOUT, live_name, pack
 from raftsched.output.keeping.store import GONE, REMOVED, OutputStore, Record
+from raftsched.output.reading.text import Text
 from tests.unit.output.stores import Opened, put, put_record
 
 
@@ -304,7 +305,7 @@ def test_many_namespaces_hold_few_descriptors_and_go_for_room_and_by_age(opened:
 def test_what_was_read_lately_is_not_checked_again(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     checks: list[OutputRef] = []
 
-    def counted(fd: int, ref: OutputRef, token: int | None) -> int:
+    def counted(fd: int, ref: OutputRef, token: int | None) -> Text:
         checks.append(ref)
         return checked(fd, ref, token)
 
@@ -327,7 +328,7 @@ def test_what_was_read_lately_is_not_checked_again(opened: Opened, monkeypatch: 
 def test_one_large_output_is_checked_once_for_many(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     checks = []
 
-    def slow(fd: int, ref: OutputRef, token: int | None) -> int:
+    def slow(fd: int, ref: OutputRef, token: int | None) -> Text:
         checks.append(ref)
         time.sleep(0.05)
         return checked(fd, ref, token)

@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> OutputStore:
 def printed(store: OutputStore, *frames: bytes, stream: str | None = None) -> Text:
     (ref,) = store.append([Record(1, 1, b"".join(frames))])
     assert ref is not None
-    return store.glance(ref, stream, 1)
+    return store.open(ref, stream, 1, whole=False)
 
 
 def test_a_line_is_found_with_its_number_and_its_place(store: OutputStore) -> None:

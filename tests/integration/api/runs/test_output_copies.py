@@ -23,11 +23,13 @@ from raftsched.output.following.copies import Piece
 from raftsched.output.following.copying import Copier
 from raftsched.output.following.places import in_order
 from raftsched.output.following.sent import Sent
+from raftsched.output.format import spool
 from raftsched.output.keeping.output_rules import OutputRules
 from raftsched.raft.membership.configuration import removed
 from raftsched.surface.output import COPY
 from tests.integration.api.runs.test_output import FRAMES, TEXT, end, start
 from tests.integration.api.runs.test_output_places import read, shown
+from tests.support import sse
 from tests.support.local_api import Client, LocalCluster, serving
 
 NODES = ("n1", "n2", "n3")
@@ -114,6 +116,51 @@ def test_output_is_read_from_its_second_copy(tmp_path: Path, lost: str) -> None:
             found = await read(call, path)
             assert shown(found) == [(0, "stdout", "one\ntwo\n", 0), (8, "stderr", "oops\n", 0)]
             assert found[-1].event == "end"
+
+    among(tmp_path, test)
+
+
+def test_a_node_that_cannot_answer_now_is_one_that_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(first: Client, *others: Client) -> None:
+        def no(*of: object) -> None:
+            raise RaftschedError("overloaded")
+
+        path = await printed(first)
+        monkeypatch.setattr(first.cluster.outputs["n1"], "open", no)
+        for call in others:
+            assert await call("GET", f"{path}/output") == (200, TEXT)
+            assert [said.event for said in await read(call, path)] == ["", "", "end"]
+        for node in NODES:
+            first.cluster.copied[node].drop_old(2**62, 0, {})
+        for call in others:
+            status, problem = await call("GET", f"{path}/output")
+            assert (status, problem["code"]) == (503, "output-unavailable")
+            assert problem["detail"].startswith("Node n1, which has it, answers 503. ")
+
+    among(tmp_path, test)
+
+
+def test_a_follower_goes_on_in_the_second_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever is lost between two looks."""
+
+    async def test(first: Client, *others: Client) -> None:
+        path, token = await start(first)
+        live = first.cluster.outputs["n1"].live_directory / spool.live_name(token)
+        live.write_bytes(FRAMES)
+        url = f"{first.url}{path}/output?follow=true"
+        async with (
+            first.session.get(url) as text,
+            first.session.get(url, headers={"Accept": "text/event-stream"}) as events,
+        ):
+            assert await text.content.readexactly(len(TEXT)) == TEXT.encode()
+            said = (said async for said in sse.read(events) if said.data is not None)
+            assert shown([await anext(said), await anext(said)])[1] == (8, "stderr", "oops\n", 0)
+            end(first.cluster, token, FRAMES + spool.pack(spool.STDOUT, b"more\n"))
+            await copy(first)
+            lose(first.cluster)
+            assert await text.content.read() == b"more\n"
+            assert shown([await anext(said)]) == [(13, "stdout", "more\n", 0)]
+            assert (await anext(said)).event == "end"
 
     among(tmp_path, test)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.runs import output_source
 from raftsched.output.format import spool
 from raftsched.output.format.spool import STDERR, STDOUT, Capture, pack
+from raftsched.output.reading import chain
 from raftsched.output.reading import text as reading
 from tests.integration.api.runs.test_output import between, end, start
 from tests.support import sse
@@ -23,7 +23,7 @@ MIXED = pack(STDOUT, b"one\n") + pack(STDERR, b"oops\n") + pack(STDOUT, b"two\n"
 @pytest.fixture(autouse=True)
 def each_looks_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test takes what a reader before it has seen, which may be a moment old."""
-    monkeypatch.setattr(output_source, "FRESH_S", 0.0)
+    monkeypatch.setattr(chain, "FRESH_S", 0.0)
 
 
 async def read(call: Client, path: str, query: str = "", ident: str | None = None) -> list[sse.Said]:

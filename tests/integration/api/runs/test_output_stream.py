@@ -12,11 +12,12 @@ import pytest
 
 from raftsched.api.http import streams
 from raftsched.api.http.streams import HEARTBEAT_S
-from raftsched.api.runs import output_source, output_stream
+from raftsched.api.runs import output_source
 from raftsched.api.runs.output_stream import PIECE_MAX, _pieces
 from raftsched.core.commands import EndSession, Kill
 from raftsched.core.ids import parse_instance
 from raftsched.output.format import spool
+from raftsched.output.reading import chain
 from tests.integration.api.runs.test_output import FRAMES, JOB, TEXT, between, end, start
 from tests.support import sse
 from tests.support.local_api import Client, LocalCluster, serving
@@ -106,7 +107,7 @@ def test_a_reader_of_one_stream_is_told_where_it_is_while_the_other_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output_source, "POLL_S", 0.01)
-    monkeypatch.setattr(output_source, "FRESH_S", 0.0)
+    monkeypatch.setattr(chain, "FRESH_S", 0.0)
 
     async def test(first: Client, second: Client) -> None:
         for call in (first, second):
@@ -143,11 +144,13 @@ def test_a_stream_says_that_it_is_there_while_the_node_that_has_the_output_hangs
     monkeypatch.setattr(streams, "HEARTBEAT_S", 0.01)
     answers = asyncio.Event()
 
+    at_once = output_source.ask
+
     async def ask(*asked: Any) -> aiohttp.ClientResponse:
         await answers.wait()
-        return await output_source.ask(*asked)
+        return await at_once(*asked)
 
-    monkeypatch.setattr(output_stream, "ask", ask)
+    monkeypatch.setattr(output_source, "ask", ask)
 
     async def test(first: Client, second: Client) -> None:
         path, token = await start(first)

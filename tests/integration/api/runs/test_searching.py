@@ -13,7 +13,7 @@ from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
 from raftsched.output.format.spool import STDERR, STDOUT, pack
 from raftsched.output.keeping.store import Record
-from tests.integration.api.runs.test_output_copies import NODES, among, copy
+from tests.integration.api.runs.test_output_copies import NODES, among, copy, lose
 from tests.support.local_api import Client
 
 PATH = "/v1/instances:search"
@@ -123,10 +123,10 @@ def test_what_ends_meanwhile_hides_nothing(tmp_path: Path, monkeypatch: pytest.M
         ask = searching._Search._ask
         late: list[str] = []
 
-        async def later(search: searching._Search, node: str, of: str) -> searching._Part:
+        async def later(search: searching._Search, *asked: Any) -> searching._Part:
             if not late:
                 late.append(await ran(first, "n2", "something that is large\n"))
-            return await ask(search, node, of)
+            return await ask(search, *asked)
 
         monkeypatch.setattr(searching._Search, "_ask", later)
         answer = await found(second, "q=needle")
@@ -147,7 +147,7 @@ def test_an_answer_that_came_to_nothing_goes_on_at_the_same_place(
         runs = [await ran(first, "n1", f"needle {n}\n") for n in range(3)][::-1]
         ask = searching._Search._ask
 
-        async def none(search: searching._Search, node: str, of: str) -> searching._Part:
+        async def none(search: searching._Search, *asked: Any) -> searching._Part:
             return searching._Part([], "ff" * 16, 0, 0)
 
         for passed in (0, 1):
@@ -182,6 +182,25 @@ def test_a_node_that_does_not_answer_is_named(tmp_path: Path) -> None:
         answer = await found(second, "q=needle")
         assert (ids(answer), answer["silent"]) == ([two, one], []), "its second copy is searched"
         assert ids(await found(third, "q=needle")) == [two, one]
+
+    among(tmp_path, test)
+
+
+def test_what_a_node_lost_that_answers_is_searched_in_its_second_copy(tmp_path: Path) -> None:
+    async def test(*calls: Client) -> None:
+        first = calls[0]
+        gone = await ran(first, "n1", "needle, and no copy of it")
+        lose(first.cluster)
+        lost = [await ran(first, "n1", f"needle {n}") for n in range(2)][::-1]
+        await copy(first)
+        lose(first.cluster)
+        kept = await ran(first, "n1", "needle")
+        for call in calls:
+            answer = await found(call, "q=needle")
+            assert (ids(answer), answer["outputs"], answer["silent"]) == ([kept, *lost], 3, [])
+            assert (await call("GET", f"/v1/instances/{gone}/output"))[0] == 410
+        first.cluster.clock.forward(8 * 24 * 3_600_000)
+        assert ids(await found(calls[1], "q=needle")) == [kept], "no copies are looked for of what is not kept any more"
 
     among(tmp_path, test)
 
