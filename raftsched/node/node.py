@@ -42,10 +42,8 @@ from raftsched.node.loop_meter import LoopMeter
 from raftsched.node.machine_metrics import MachineMetrics, info_of
 from raftsched.node.metrics import NodeMetrics, counts_of
 from raftsched.node.output_care import OutputCare
+from raftsched.node.output_followers import OutputFollowers, copies_of, given_up, output_store_of, shipper_of
 from raftsched.node.recent_counts import RecentCounts
-from raftsched.node.second_copies import SecondCopies, copies_of
-from raftsched.node.shipping import ShipMetrics, given_up, shipper_of
-from raftsched.node.stored_copies import StoredCopies, output_store_of
 from raftsched.node.traces import fire_traces, request_traces
 from raftsched.node.wiring import NodePorts, boot_of, store_moves
 from raftsched.output.keeping.output_rules import OutputRules, output_of
@@ -280,12 +278,9 @@ class Node:
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
         context = self._api = self._context(store, output, registry, keys, sealer, ports)
         context.received, context.copied = received, copies
-        stored = None if place is None else StoredCopies(config, context, place, output, rules, raft.store_id)
-        context.stored = None if stored is None else stored.reader
-        second = SecondCopies(context, output, copies, rules, raft.store_id, stored)
-        registry.register(second)
-        if shipper is not None:
-            registry.register(ShipMetrics(shipper, self.clock))
+        followers = OutputFollowers(config, context, output, copies, rules, raft.store_id, place, shipper)
+        context.stored = followers.reader
+        registry.register(followers)
         context.traces = request_traces(tracer)
         gateway = context.workers = Gateway(
             node_id=config.id,
@@ -308,11 +303,8 @@ class Node:
         gateway.start()
         leader.start()
         probes.start()
-        second.start()
-        parts.push_async_callback(second.stop)
-        if shipper is not None:
-            shipper.start()
-            parts.push_async_callback(shipper.stop)
+        followers.start()
+        parts.push_async_callback(followers.stop)
         for do in (self._cautions.warn_again, lately.mark, care.scan):
             parts.push_async_callback(_cancel, background.repeat("bookkeeping", do, EACH_MINUTE_S))
         await worker.start()

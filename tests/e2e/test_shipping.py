@@ -73,7 +73,7 @@ def test_lines_reach_a_receiver_over_kills_and_secrets_never_do(tmp_path: Path) 
         assert all(f'instance="{first}"' in one and 'namespace="billing"' in one for one in got)
 
         second = ran(cluster, node, 'echo "while nobody listened, $PW"')
-        cluster.wait("a try", lambda: "output is not taken, and waits" in node.log.read_text())
+        cluster.wait("a try", lambda: "does not take output, which waits" in node.log.read_text())
         node.kill()
         node.start()
         cluster.wait_ready()

@@ -22,14 +22,13 @@ class Calls:
         """`most`: calls at one time; others wait."""
         self._free = asyncio.Semaphore(most)
 
-    async def make(self, call: Callable[[], T], timeout_s: float, *, to_its_end: bool = False) -> T:
-        """Returns what the call returns. Raises what it raises, TimeoutError. `to_its_end`: the call goes on when
-        nobody waits for it any more, since what it does may count all the same."""
+    async def make(self, call: Callable[[], T], timeout_s: float) -> T:
+        """Returns what the call returns. Raises what it raises, TimeoutError."""
         waiter = Waiter(timeout_s)
         async with asyncio.timeout(timeout_s):
             await self._free.acquire()
             try:
-                made = _in_thread(call if to_its_end else partial(_as_long_as, waiter, call))
+                made = in_daemon_thread(partial(_as_long_as, waiter, call), "output-store")
             except BaseException:  # RuntimeError: there cannot be another thread now
                 self._free.release()
                 raise
@@ -50,7 +49,9 @@ def _as_long_as(waiter: Waiter, call: Callable[[], T]) -> T:
         return call()
 
 
-def _in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
+def in_daemon_thread(call: Callable[[], T], name: str) -> asyncio.Future[T]:
+    """Begins it in a thread of its own, which does not keep the process from ending, and returns what it will return.
+    Who waits for that and is cancelled, leaves the thread behind."""
     loop = asyncio.get_running_loop()
     made: asyncio.Future[T] = loop.create_future()
 
@@ -71,5 +72,5 @@ def _in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
         with suppress(RuntimeError):  # the loop is closed: the node has stopped
             loop.call_soon_threadsafe(tell, result, failed)
 
-    threading.Thread(target=run, name="output-store", daemon=True).start()
+    threading.Thread(target=run, name=name, daemon=True).start()
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from raftsched.output.format.records import HEADER, HEADER_SIZE, body_size, spans
@@ -42,6 +43,12 @@ def bytes_of(segment: Synced, at: int, size: int) -> bytes:
         return os.pread(fd, size, at)
     finally:
         os.close(fd)
+
+
+def waiting_in(gaps: Iterable[tuple[Synced, int, int]]) -> list[tuple[int, int]]:
+    """Returns the sizes of the parts of segments that have a record, and when the runs ended of the first ones."""
+    found = ((end - begin, ended_ms_of(segment, begin, end)) for segment, begin, end in gaps)
+    return [(size, ended_ms) for size, ended_ms in found if ended_ms is not None]
 
 
 def ended_ms_of(segment: Synced, at: int, end: int) -> int | None:

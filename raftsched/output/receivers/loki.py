@@ -17,9 +17,9 @@ import msgspec
 
 from raftsched.config.shipping import ShipConfig, read_credentials
 from raftsched.config.values import ConfigError
-from raftsched.output.receivers.batches import Entry, Packed
-from raftsched.output.receivers.shipper import NotTaken, Refused
+from raftsched.output.following.follower import NotTaken, Refused
 from raftsched.output.receivers.trust import Trust
+from raftsched.output.receivers.unshipped import Entry, Packed
 
 SERVICE = "raftsched"
 TIMEOUT_S = 30.0

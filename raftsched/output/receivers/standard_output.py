@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from raftsched.output.receivers.batches import Entry, Packed
-from raftsched.output.receivers.daemon_threads import in_daemon_thread
-from raftsched.output.receivers.shipper import NotTaken
+from raftsched.output.following.calls import in_daemon_thread
+from raftsched.output.following.follower import NotTaken
+from raftsched.output.receivers.unshipped import Entry, Packed
 
 _encode = msgspec.json.Encoder().encode
 
@@ -32,7 +32,7 @@ class StandardOutput:
         """Raises NotTaken: it is closed."""
         data = b"".join(line.data for line in lines)
         try:
-            await in_daemon_thread(lambda: self._write(data))
+            await in_daemon_thread(lambda: self._write(data), "output-shipping")
         except OSError as error:
             raise NotTaken(f"standard output cannot be written ({error.strerror})") from None
 

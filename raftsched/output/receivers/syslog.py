@@ -7,7 +7,6 @@ UTF-8 without a byte order mark; control characters other than tabs are written 
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import fcntl
 import os
@@ -16,17 +15,18 @@ import ssl
 import struct
 import termios
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from raftsched.config.addresses import Address
+from raftsched.output.following.calls import in_daemon_thread
+from raftsched.output.following.follower import NotTaken
 from raftsched.output.keeping.owner_record import OutputOwner
-from raftsched.output.receivers.batches import Entry, Packed
-from raftsched.output.receivers.daemon_threads import in_daemon_thread
-from raftsched.output.receivers.shipper import NotTaken
 from raftsched.output.receivers.standard_output import time_text
 from raftsched.output.receivers.trust import Trust
+from raftsched.output.receivers.unshipped import Entry, Packed
 
 FACILITY = 1  # user-level messages
 SEVERITIES = {"stdout": 6, "stderr": 5}  # informational, and a little more than that: many programs log to stderr
@@ -132,30 +132,52 @@ def counted(message: bytes) -> bytes:
     return b"%d %b" % (len(message), message)
 
 
-class Datagrams:
+class _Sender(ABC):
+    """Sends over a socket, which is opened when there is something to send."""
+
+    def __init__(self, to: Address | str, node_id: str, host: str, most: int) -> None:
+        """`to`: an address, or the path of a socket. `most`: bytes of a message."""
+        self._to = to
+        self._format = Format(node_id, host, most)
+        self._socket: socket.socket | None = None
+
+    def pack(self, entry: Entry) -> bytes:
+        """Returns the messages behind their lengths."""
+        return b"".join(counted(message) for message in self._format.messages(entry))
+
+    async def take(self, lines: Sequence[Packed]) -> None:
+        """Raises NotTaken. What was sent before over a connection that breaks is sent again over the next one."""
+        try:
+            await in_daemon_thread(lambda: self._send(lines), "output-shipping")
+        except BaseException as error:
+            self._shut()
+            if isinstance(error, TimeoutError):
+                raise NotTaken(f"{self._to} does not take it") from None
+            if isinstance(error, OSError):
+                raise NotTaken(f"{self._to}: {error.strerror or error}") from None
+            raise
+
+    @abstractmethod
+    def _send(self, lines: Sequence[Packed]) -> None:
+        """Returns when they are taken. Blocks. Raises OSError."""
+
+    async def close(self) -> None:
+        self._shut()
+
+    def _shut(self) -> None:
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)  # a thread may be at it
+            self._socket.close()
+            self._socket = None
+
+
+class Datagrams(_Sender):
     """Sends by UDP, or to a socket of this machine. That a receiver has them cannot be known: they were handed to the
     system."""
 
     def __init__(self, to: Address | str, node_id: str, host: str) -> None:
-        """`to`: an address, or the path of a socket."""
-        self._to = to
-        self._format = Format(node_id, host, STREAM_MAX if isinstance(to, str) else UDP_MAX)
-        self._socket: socket.socket | None = None
-
-    def pack(self, entry: Entry) -> bytes:
-        """Returns the messages behind their lengths, for `take` alone."""
-        return b"".join(counted(message) for message in self._format.messages(entry))
-
-    async def take(self, lines: Sequence[Packed]) -> None:
-        """Raises NotTaken."""
-        try:
-            await in_daemon_thread(lambda: self._send(lines))
-        except OSError as error:
-            self._shut()
-            raise NotTaken(f"{self._to}: {error.strerror or error}") from None
-
-    async def close(self) -> None:
-        self._shut()
+        super().__init__(to, node_id, host, STREAM_MAX if isinstance(to, str) else UDP_MAX)
 
     def _send(self, lines: Sequence[Packed]) -> None:
         if self._socket is None:
@@ -184,11 +206,6 @@ class Datagrams:
             raise
         return made
 
-    def _shut(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-
 
 def uncounted(data: bytes) -> Iterator[bytes]:
     """Yields the messages again that `counted` made one text of."""
@@ -200,44 +217,22 @@ def uncounted(data: bytes) -> Iterator[bytes]:
         at = end
 
 
-class Stream:
+class Stream(_Sender):
     """Sends by TCP, or TLS. A batch is taken when the other machine has acknowledged it."""
 
     def __init__(self, to: Address, node_id: str, host: str, trust: Trust | None) -> None:
-        self._to = to
+        super().__init__(to, node_id, host, STREAM_MAX)
+        self._address = to
         self._trust = trust
-        self._format = Format(node_id, host, STREAM_MAX)
-        self._socket: socket.socket | None = None
 
-    def pack(self, entry: Entry) -> bytes:
-        return b"".join(counted(message) for message in self._format.messages(entry))
-
-    async def take(self, lines: Sequence[Packed]) -> None:
-        """Raises NotTaken. What was sent before over a connection that breaks is sent again over the next one."""
-        data = b"".join(line.data for line in lines)
-        try:
-            await in_daemon_thread(lambda: self._send(data))
-        except TimeoutError:
-            self._shut()
-            raise NotTaken(f"{self._to} does not take it") from None
-        except OSError as error:
-            self._shut()
-            raise NotTaken(f"{self._to}: {error.strerror or error}") from None
-        except asyncio.CancelledError:
-            self._shut()
-            raise
-
-    async def close(self) -> None:
-        self._shut()
-
-    def _send(self, data: bytes) -> None:
+    def _send(self, lines: Sequence[Packed]) -> None:
         if self._socket is not None and is_over(self._socket):
             self._shut()
         sock = self._socket
         if sock is None:
             sock = self._socket = self._connected()
         sock.settimeout(TIMEOUT_S)
-        sock.sendall(data)
+        sock.sendall(b"".join(line.data for line in lines))
         waits = 0
         while unacknowledged(sock):
             is_over(sock)  # after a reset nothing more is acknowledged
@@ -248,21 +243,14 @@ class Stream:
         is_over(sock)  # by a reset, the other side threw away what it had acknowledged
 
     def _connected(self) -> socket.socket:
-        made = socket.create_connection(self._to, CONNECT_S)
+        made = socket.create_connection(self._address, CONNECT_S)
         try:
             if self._trust is None:
                 return made
-            return self._trust.context().wrap_socket(made, server_hostname=self._to.host)
+            return self._trust.context().wrap_socket(made, server_hostname=self._address.host)
         except OSError:
             made.close()
             raise
-
-    def _shut(self) -> None:
-        if self._socket is not None:
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)  # a thread may be at it
-            self._socket.close()
-            self._socket = None
 
 
 def is_over(sock: socket.socket) -> bool:

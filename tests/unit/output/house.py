@@ -7,14 +7,15 @@ from collections.abc import Collection, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
+from raftsched.output.following.follower import NotTaken, Refused
 from raftsched.output.format.segments import owner_of
 from raftsched.output.format.spool import STDERR, STDOUT, pack
 from raftsched.output.keeping.owner_record import OutputOwner
 from raftsched.output.keeping.store import OutputStore, Record
-from raftsched.output.receivers.batches import Entry, Packed
 from raftsched.output.receivers.lines import Line
 from raftsched.output.receivers.marks import Marks
-from raftsched.output.receivers.shipper import NotTaken, Refused, Shipper
+from raftsched.output.receivers.shipper import Shipper
+from raftsched.output.receivers.unshipped import Entry, Packed
 from tests.support.clock import ManualClock
 from tests.support.patience import within
 
@@ -108,11 +109,24 @@ class House:
         assert ref is not None
         return self.tokens
 
+    def waits(self) -> list[int]:
+        """Ships until all is taken. Returns how long it was waited, each time (ms)."""
+        found = []
+        self.ship()
+        while self.shipper.failing:
+            tries, waited = self.shipper.failures, 0
+            while self.shipper.failing and self.shipper.failures == tries:
+                self.clock.forward(1_000)
+                waited += 1_000
+                self.ship()
+            found.append(waited)
+        return found
+
     def ship(self) -> list[str]:
         """Returns the lines that were shipped now."""
         before = len(self.receiver.taken)
-        run(self.shipper.ship())
-        run(self.shipper.note_waiting())
+        run(self.shipper.look())
+        run(self.shipper.measure())
         return self.receiver.texts[before:]
 
 

@@ -8,15 +8,17 @@ import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError, WrongOffset
-from raftsched.output.following import copying
+from raftsched.output.following import copier
+from raftsched.output.following.copier import Copier
 from raftsched.output.following.copies import CopyStore, Piece
-from raftsched.output.following.copying import Copier
 from raftsched.output.following.places import in_order
-from raftsched.output.following.sent import Sent
+from raftsched.output.following.sent import Part, Sent
+from raftsched.output.following.to_nodes import ToNodes
 from raftsched.output.format.records import HEADER_SIZE
 from raftsched.output.format.segments import owner_of
 from raftsched.output.format.spool import STDOUT, pack
@@ -33,7 +35,7 @@ class Cluster:
     def __init__(
         self, directory: Path, monkeypatch: pytest.MonkeyPatch, others: Collection[str] = ("n2", "n3")
     ) -> None:
-        monkeypatch.setattr(copying, "BYTES_PER_S", 1 << 40)
+        monkeypatch.setattr(copier, "BYTES_PER_S", 1 << 40)
         self.directory = directory
         self.clock = ManualClock()
         self.members = {node: node.encode() for node in others}
@@ -48,10 +50,8 @@ class Cluster:
         """n1 starts, perhaps again."""
         self.output = OutputStore(self.directory / "n1", segment_bytes=4_000, share_of=self._share_of)
         self.sent = Sent(self.directory / "n1" / "copied", STORE)
-        self.copier = Copier(
-            "n1", STORE, self.output, self.sent,
-            copies=self._copies, members=lambda: self.members, send=self._send, clock=self.clock,
-        )  # fmt: skip
+        self.nodes = ToNodes("n1", STORE, lambda: self.members, self._send)
+        self.copier = Copier(self.output, self.sent, self.nodes, self._copies, self.clock)
 
     def _share_of(self, namespace: str) -> int | None:
         return 1 << 40 if owner_of(namespace) in self.own else None
@@ -80,7 +80,8 @@ class Cluster:
     def look(self) -> int:
         """Returns how many pieces were sent."""
         before = len(self.pieces)
-        asyncio.run(self.copier.copy_once())
+        asyncio.run(self.copier.look())
+        asyncio.run(self.copier.measure())
         return len(self.pieces) - before
 
     def read(self, ref: OutputRef, token: int) -> dict[str, str]:
@@ -106,12 +107,12 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 def test_each_output_has_one_copy_on_another_node(cluster: Cluster) -> None:
     printed = {f"number {n} " * 30: cluster.print(f"number {n} " * 30) for n in range(40)}
-    assert cluster.copier.unsent.waiting_since_ms is None  # not looked yet
+    assert cluster.copier.waiting_since_ms is None  # not looked yet
     assert cluster.look() > 0
     for text, (ref, token) in printed.items():
         assert list(cluster.read(ref, token).values()) == [text]
     assert {node for node, _ in cluster.pieces} == {"n2", "n3"}, "segments go to different nodes"
-    assert (cluster.copier.unsent.waiting_bytes, cluster.copier.unsent.waiting_since_ms) == (0, None)
+    assert (cluster.copier.waiting_bytes, cluster.copier.waiting_since_ms) == (0, None)
     assert cluster.look() == 0
     assert cluster.sent.changed is False
 
@@ -166,28 +167,38 @@ def test_without_its_notes_all_is_sent_again_and_is_the_same(cluster: Cluster) -
     assert sum(store.size() for store in cluster.stores.values()) == cluster.output.size()
 
 
+def test_the_notes_of_0_2_0_count_and_it_can_read_ours(tmp_path: Path) -> None:
+    path = tmp_path / "copied"
+    path.write_bytes(msgspec.msgpack.encode((STORE, {1: [(0, 100, "n2", b"n2")]})))
+    sent = Sent(path, STORE)
+    assert list(sent.gaps(1, 150)) == [(100, 150)]
+    sent.add(1, Part(0, 150, "n2", b"n2"))
+    sent.write()
+    assert msgspec.msgpack.decode(path.read_bytes()) == [STORE, {1: [[0, 150, "n2", b"n2"]]}]
+
+
 def test_a_node_that_is_down_is_left_out_and_asked_again_later(cluster: Cluster) -> None:
     (first, other) = in_order("n1", 1, cluster.members)
     cluster.down = {first}
     one = cluster.print("one")
     cluster.look()
     assert cluster.read(*one) == {other: "one"}
-    assert cluster.copier.refused == 1
+    assert cluster.copier.failures == 1
     cluster.down = {first, other}
     two = cluster.print("two")
     cluster.look()
     cluster.look()
-    assert cluster.copier.refused == 2, "neither is asked again at once"
-    assert (cluster.copier.unsent.waiting_bytes > 0, cluster.copier.unsent.waiting_since_ms) == (
+    assert cluster.copier.failures == 2, "neither is asked again at once"
+    assert (cluster.copier.waiting_bytes > 0, cluster.copier.waiting_since_ms) == (
         True,
         cluster.clock.wall,
     )
     cluster.down = set()
     assert cluster.look() == 0
-    cluster.clock.forward(copying.RETRY_MS)
+    cluster.clock.forward(Copier.retry_ms)
     cluster.look()
     assert cluster.read(*two) == {other: "two"}, "where it has begun it goes on"
-    assert cluster.copier.unsent.waiting_since_ms is None
+    assert cluster.copier.waiting_since_ms is None
 
 
 def test_a_node_that_lost_its_disk_or_has_left_is_replaced(cluster: Cluster) -> None:
@@ -205,7 +216,7 @@ def test_a_node_that_lost_its_disk_or_has_left_is_replaced(cluster: Cluster) -> 
     cluster.members.clear()
     cluster.print("alone")
     assert cluster.look() == 0
-    assert cluster.copier.unsent.waiting_bytes == 0, "there is nobody who could have it"
+    assert cluster.copier.waiting_bytes == 0, "there is nobody who could have it"
 
 
 def test_where_the_copy_was_deleted_a_new_part_begins(cluster: Cluster) -> None:
@@ -258,7 +269,7 @@ def test_copies_that_were_removed_or_cut_off_do_not_count_any_more(tmp_path: Pat
 
 
 def test_one_that_is_larger_than_a_piece(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "OUTPUT_PIECE_MAX", 1_000)
+    monkeypatch.setattr(cluster.nodes, "piece_max", 1_000)
     cluster.print("small")
     ref, token = cluster.print("x" * 3_500)
     after = cluster.print("small too")
@@ -275,7 +286,7 @@ def test_what_is_damaged_is_left_out(cluster: Cluster) -> None:
     assert cluster.read(*torn) == {}
     assert list(cluster.read(*after).values()) == ["after"]
     assert cluster.look() == 0
-    assert cluster.copier.unsent.waiting_bytes == 0, "nothing waits for what cannot be sent"
+    assert cluster.copier.waiting_bytes == 0, "nothing waits for what cannot be sent"
 
 
 def test_behind_a_damaged_header_all_is_sent_and_waits_until_then(cluster: Cluster) -> None:
@@ -283,13 +294,13 @@ def test_behind_a_damaged_header_all_is_sent_and_waits_until_then(cluster: Clust
     damage(cluster.segment, printed[0][1][0].offset + 5)
     cluster.down = set(cluster.members)
     cluster.look()
-    assert cluster.copier.unsent.waiting_since_ms == cluster.clock.wall
+    assert cluster.copier.waiting_since_ms == cluster.clock.wall
     cluster.down = set()
-    cluster.clock.forward(copying.RETRY_MS)
+    cluster.clock.forward(Copier.retry_ms)
     for _ in range(2):
         cluster.look()
     printed.append(("after", cluster.print("after")))
-    assert (cluster.look(), cluster.copier.unsent.waiting_bytes) == (1, 0)
+    assert (cluster.look(), cluster.copier.waiting_bytes) == (1, 0)
     for text, one in printed[1:]:
         assert list(cluster.read(*one).values()) == [text]
 
@@ -334,7 +345,7 @@ def test_what_was_not_written_to_its_end_keeps_nothing_back(cluster: Cluster, na
     for _ in range(2):
         cluster.begin()
         cluster.look()
-        assert (cluster.copier.unsent.waiting_bytes, cluster.copier.unsent.waiting_since_ms) == (0, None)
+        assert (cluster.copier.waiting_bytes, cluster.copier.waiting_since_ms) == (0, None)
         after = cluster.print("after", namespace)
         cluster.look()
         assert [list(cluster.read(*one).values()) for one in (whole, after)] == [["whole"], ["after"]]

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from raftsched.config.shipping import build_shipping
-from raftsched.output.receivers.batches import Entry
+from raftsched.output.following.follower import NotTaken, Refused
 from raftsched.output.receivers.loki import Loki, seconds_of
-from raftsched.output.receivers.shipper import NotTaken, Refused
+from raftsched.output.receivers.shipper import Shipper
+from raftsched.output.receivers.unshipped import Entry
 from tests.support.receiver import Received, Receiver, receiving
 from tests.unit.output.house import House, entry, packed, run
 
@@ -136,7 +137,9 @@ def test_from_the_disk_to_a_loki_that_is_down_for_a_while(tmp_path: Path) -> Non
         house.print("one\none\n")
 
         async def through() -> None:
-            await house.shipper.ship()
+            for _ in range(3):
+                await house.shipper.look()
+                house.clock.forward(Shipper.retry_most_ms)
             await loki.close()
 
         run(through())

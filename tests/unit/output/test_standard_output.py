@@ -11,8 +11,8 @@ import pytest
 
 from raftsched.config.shipping import ShipConfig
 from raftsched.errors import StartupError
+from raftsched.output.following.follower import NotTaken
 from raftsched.output.receivers.opening import receiver_of
-from raftsched.output.receivers.shipper import NotTaken
 from raftsched.output.receivers.standard_output import StandardOutput, time_text
 from tests.unit.output.house import entry, packed, run
 

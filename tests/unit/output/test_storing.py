@@ -6,7 +6,7 @@ import asyncio
 import errno
 import io
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,15 +16,16 @@ from raftsched.config.node import build
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError, StartupError
 from raftsched.node.machine_metrics import info_of
-from raftsched.node.stored_copies import output_store_of
+from raftsched.node.output_followers import output_store_of
 from raftsched.objectstore.opening import open_store
 from raftsched.objectstore.store import Found, ObjectStore, ObjectStoreError, Source
-from raftsched.output.following import storing
+from raftsched.output.following import copier, to_store
 from raftsched.output.following.calls import Calls
+from raftsched.output.following.copier import Copier
 from raftsched.output.following.objects import key_of, mark_key, place_in, prefix_of
 from raftsched.output.following.places import Place
 from raftsched.output.following.sent import Sent
-from raftsched.output.following.storing import PATIENCE_MS, Storer
+from raftsched.output.following.to_store import PATIENCE_MS, ToStore
 from raftsched.output.following.whole_records import Stretch
 from raftsched.output.format.records import HEADER_SIZE
 from raftsched.output.format.segments import owner_of
@@ -93,10 +94,8 @@ class House:
         """n1 starts, perhaps again."""
         self.output = OutputStore(self.directory / disk.hex(), segment_bytes=1 << 20, share_of=self._share_of)
         self.sent = Sent(self.output.directory / "stored", disk)
-        self.storer = Storer(
-            "n1", disk, self.output, self.sent,
-            store=self.store, cluster=lambda: self.cluster, copies=self._copies, clock=self.clock,
-        )  # fmt: skip
+        self.sink = ToStore("n1", disk, self.sent, self.store, lambda: self.cluster, self.clock)
+        self.storer = Copier(self.output, self.sent, self.sink, self._copies, self.clock)
         self.reader = StoredOutputs(self.store, lambda: self.cluster, self.directory)
 
     def _share_of(self, namespace: str) -> int | None:
@@ -115,10 +114,10 @@ class House:
     def look(self, *, patient: bool = False) -> int:
         """Returns how many objects were put; unless `patient`, nothing waits for more."""
         before = len(self.store.puts)
-        asyncio.run(self.storer.store_once())
-        if not patient:
-            self.clock.forward(PATIENCE_MS)
-            asyncio.run(self.storer.store_once())
+        for wait in (0, PATIENCE_MS)[: 1 if patient else 2]:
+            self.clock.forward(wait)
+            asyncio.run(self.storer.look())
+            asyncio.run(self.storer.measure())
         return len(self.store.puts) - before
 
     def read(self, ref: OutputRef, token: int, stream: str | None = "stdout", node: str = "n1") -> str | None:
@@ -144,7 +143,7 @@ class House:
 
 @pytest.fixture(params=["directory", "s3"])
 def house(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
-    monkeypatch.setattr(storing, "BYTES_PER_S", 1 << 40)
+    monkeypatch.setattr(copier, "BYTES_PER_S", 1 << 40)
     if request.param == "directory":
         yield House(tmp_path / "n1", open_store(str(tmp_path / "vault")))
         return
@@ -159,8 +158,8 @@ def house(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
     """With a directory, and small objects."""
-    monkeypatch.setattr(storing, "BYTES_PER_S", 1 << 40)
-    monkeypatch.setattr(storing, "OBJECT_BYTES", 1_000)
+    monkeypatch.setattr(copier, "BYTES_PER_S", 1 << 40)
+    monkeypatch.setattr(to_store, "OBJECT_BYTES", 1_000)
     return House(tmp_path / "n1", open_store(str(tmp_path / "vault")))
 
 
@@ -176,15 +175,15 @@ def test_what_was_printed_is_put_and_read(house: House) -> None:
         assert house.read(ref, token + 1) is None, "it is of another run"
         assert house.read(ref, token, node="n2") is None
     assert house.look() == 0
-    assert house.storer.objects == 1
-    assert (house.storer.unsent.waiting_bytes, house.storer.unsent.waiting_since_ms) == (0, None)
+    assert house.storer.items == 1
+    assert (house.storer.waiting_bytes, house.storer.waiting_since_ms) == (0, None)
     assert house.storer.sent_bytes == house.output.size()
 
 
 def test_little_waits_for_more_but_not_for_long(small: House) -> None:
     one = small.print("one")
     assert small.look(patient=True) == 0
-    assert small.storer.unsent.waiting_since_ms == small.clock.wall
+    assert small.storer.waiting_since_ms == small.clock.wall
     small.clock.forward(PATIENCE_MS - 1)
     two = small.print("two")
     assert small.look(patient=True) == 0
@@ -245,7 +244,7 @@ def test_a_kill_between_put_and_note_puts_the_same_or_more(house: House, monkeyp
     def killed(*of: object) -> None:
         raise Killed
 
-    monkeypatch.setattr(house.storer, "_note_put", killed)
+    monkeypatch.setattr(house.storer, "_note", killed)
     with pytest.raises(Killed):
         house.look()
     assert len(house.keys) == 2, "it was put, and nobody knows"
@@ -293,29 +292,29 @@ def test_a_store_that_comes_back_empty_gets_all_again(
         if restarts:
             small.output.close()
             small.begin()
-        small.clock.forward(storing.MARK_MS)
+        small.clock.forward(to_store.MARK_MS)
         small.look(patient=True)
-        assert small.storer.unsent.waiting_bytes == small.output.size(), "it is said"
+        assert small.storer.waiting_bytes == small.output.size(), "it is said"
         assert small.look() == 1
         assert [small.read(*ref) for ref in refs] == ["one", "two"]
         assert "does not have what was put before" in caplog.text
         caplog.clear()
-    small.clock.forward(storing.MARK_MS)
+    small.clock.forward(to_store.MARK_MS)
     assert small.look() == 0
 
 
 def test_the_note_of_a_time_without_marks_counts(house: House) -> None:
     ref = house.print("of 0.2.0")
     house.look()
-    named = house.storer._named
-    house.sent.rename("", house.storer._place, named)
+    named = house.sink._named
+    house.sent.rename("", house.sink._place, named)
     house.sent.write()
     house.store.delete(MARK)
     house.output.close()
     house.begin()
     assert house.look() == 0
-    assert house.storer.unsent.waiting_bytes == 0
-    assert house.sent.store_of("") == house.storer._place != named
+    assert house.storer.waiting_bytes == 0
+    assert house.sent.store_of("") == house.sink._place != named
     house.output.close()
     house.begin()
     house.empty()
@@ -335,12 +334,12 @@ def test_a_mark_that_cannot_be_seen_changes_nothing(small: House, caplog: pytest
     small.store.get = refused  # type: ignore[method-assign]
     for _ in range(2):
         assert small.look() == 0
-        small.clock.forward(storing.MARK_AGAIN_MS)
+        small.clock.forward(to_store.MARK_AGAIN_MS)
     two = small.print("two")
     assert small.look() == 1
     assert caplog.text.count("it cannot be seen whether") == 1
     small.store.get = get  # type: ignore[method-assign]
-    small.clock.forward(storing.MARK_AGAIN_MS)
+    small.clock.forward(to_store.MARK_AGAIN_MS)
     assert (small.look(), small.read(*two)) == (0, "two")
 
 
@@ -356,19 +355,19 @@ def test_a_store_that_is_down_is_tried_again_later(small: House) -> None:
     one = small.print("one")
     small.store.down = True
     assert small.look() == 0
-    assert (small.storer.refused, small.storer.failing) == (1, True)
-    assert small.storer.unsent.waiting_since_ms is not None
+    assert (small.storer.failures, small.storer.failing) == (1, True)
+    assert small.storer.waiting_since_ms is not None
     assert small.look(patient=True) == 0
-    assert small.storer.refused == 1, "not at once"
-    small.clock.forward(storing.RETRY_MS)
+    assert small.storer.failures == 1, "not at once"
+    small.clock.forward(Copier.retry_ms)
     small.look(patient=True)
-    assert small.storer.refused == 2
+    assert small.storer.failures == 2
     small.store.down = False
-    small.clock.forward(storing.RETRY_MS)
+    small.clock.forward(Copier.retry_ms)
     assert small.look(patient=True) == 0, "each time later"
-    small.clock.forward(storing.RETRY_MS)
+    small.clock.forward(Copier.retry_ms)
     assert small.look(patient=True) == 1
-    assert (small.storer.failing, small.storer.unsent.waiting_since_ms, small.read(*one)) == (False, None, "one")
+    assert (small.storer.failing, small.storer.waiting_since_ms, small.read(*one)) == (False, None, "one")
 
 
 def test_a_segment_that_the_store_does_not_take_holds_up_no_other(
@@ -387,17 +386,17 @@ def test_a_segment_that_the_store_does_not_take_holds_up_no_other(
 
     small.store.store.put = picky  # type: ignore[method-assign]
     assert small.look() == 0, "the one that was begun first comes first"
-    small.clock.forward(storing.RETRY_MS)
+    small.clock.forward(Copier.retry_ms)
     assert small.look() == 1, "and then the other one"
     for text in ("two", "three"):
         taken.append(small.print(text, "good"))
-        small.clock.forward(storing.RETRY_MS)
+        small.clock.forward(Copier.retry_ms)
         small.look()
     assert [small.read(*one) for one in taken] == ["one", "two", "three"]
     assert small.storer.failing, "there is something that it does not take"
-    assert caplog.text.count("has no second copy until") == 1, "it is said once"
+    assert caplog.text.count("does not take output") == 1, "it is said once"
     small.store.store.put = put  # type: ignore[method-assign]
-    small.clock.forward(storing.RETRY_MOST_MS)
+    small.clock.forward(Copier.retry_most_ms)
     assert (small.look(), small.storer.failing) == (1, False)
     assert "takes output again" in caplog.text
 
@@ -427,36 +426,36 @@ class Slow:
 def test_a_put_that_ends_late_counts_and_is_not_made_again_meanwhile(
     small: House, monkeypatch: pytest.MonkeyPatch, ends_well: bool
 ) -> None:
-    monkeypatch.setattr(storing, "PUT_S", 0.01)
-    monkeypatch.setattr(storing, "SLOWEST_BYTES_PER_S", 1 << 40)
+    monkeypatch.setattr(to_store, "PUT_S", 0.01)
+    monkeypatch.setattr(to_store, "SLOWEST_BYTES_PER_S", 1 << 40)
     ref = small.print("x" * 2_000)
     slow = Slow(small)
 
     async def main() -> None:
-        await small.storer.store_once()
-        assert (small.storer.refused, small.storer.failing, small.storer.objects) == (1, True, 0)
-        small.clock.forward(storing.RETRY_MOST_MS)
-        await small.storer.store_once()
-        assert small.storer.refused == 1, "it goes on, so it is not made a second time"
+        await small.storer.look()
+        assert (small.storer.failures, small.storer.failing, small.storer.items) == (1, True, 0)
+        small.clock.forward(Copier.retry_most_ms)
+        await small.storer.look()
+        assert small.storer.failures == 1, "it goes on, so it is not made a second time"
         small.store.down = not ends_well
         await slow.end()
         small.store.down = False
         monkeypatch.undo()
-        monkeypatch.setattr(storing, "BYTES_PER_S", 1 << 40)
-        await small.storer.store_once()
-        await small.storer.store_once()
+        monkeypatch.setattr(copier, "BYTES_PER_S", 1 << 40)
+        await small.storer.look()
+        await small.storer.look()
 
     asyncio.run(main())
     assert len(small.store.puts) == 1
-    assert (small.storer.failing, small.storer.objects, small.read(*ref)) == (False, 1, "x" * 2_000)
+    assert (small.storer.failing, small.storer.items, small.read(*ref)) == (False, 1, "x" * 2_000)
     small.output.close()
     small.begin()
     assert small.look() == 0, "it was noted"
 
 
 def test_a_store_that_hangs_has_two_puts_at_most(small: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storing, "PUT_S", 0.01)
-    monkeypatch.setattr(storing, "SLOWEST_BYTES_PER_S", 1 << 40)
+    monkeypatch.setattr(to_store, "PUT_S", 0.01)
+    monkeypatch.setattr(to_store, "SLOWEST_BYTES_PER_S", 1 << 40)
     names = ("one", "two", "three")
     small.own = {owner_of(name): 2 for name in names}
     for name in names:
@@ -465,31 +464,31 @@ def test_a_store_that_hangs_has_two_puts_at_most(small: House, monkeypatch: pyte
 
     async def main() -> None:
         for _ in range(4):
-            await small.storer.store_once()
-            small.clock.forward(storing.RETRY_MOST_MS)
-        assert small.storer.refused == 2
+            await small.storer.look()
+            small.clock.forward(Copier.retry_most_ms)
+        assert small.storer.failures == 2
         await slow.end()
 
     asyncio.run(main())
     monkeypatch.undo()
-    monkeypatch.setattr(storing, "BYTES_PER_S", 1 << 40)
+    monkeypatch.setattr(copier, "BYTES_PER_S", 1 << 40)
     assert small.look() == 1
     assert small.look() == 0
-    assert (len(small.store.puts), small.storer.objects, small.storer.failing) == (3, 3, False)
+    assert (len(small.store.puts), small.storer.items, small.storer.failing) == (3, 3, False)
 
 
 def test_a_put_has_time_for_what_is_in_it(small: House, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float] = []
-    make = small.storer._calls.make
+    wait_for = asyncio.wait_for
 
-    async def timed(call: Callable[[], None], timeout_s: float, **named: bool) -> None:
+    async def timed(what: asyncio.Future[None], timeout_s: float) -> None:
         limits.append(timeout_s)
-        await make(call, timeout_s, **named)
+        await wait_for(what, timeout_s)
 
-    monkeypatch.setattr(small.storer._calls, "make", timed)
+    monkeypatch.setattr(to_store.asyncio, "wait_for", timed)
     small.print("x" * 2**17)
     small.look()
-    assert storing.PUT_S + 2 < limits[0] < storing.PUT_S + 3
+    assert to_store.PUT_S + 2 < limits[0] < to_store.PUT_S + 3
 
 
 def test_a_disk_that_does_not_take_the_note_is_not_the_stores_fault(
@@ -505,7 +504,7 @@ def test_a_disk_that_does_not_take_the_note_is_not_the_stores_fault(
         refs.append(small.print(text))
         assert small.look() == 1, "nothing waits for the note"
     assert [small.read(*ref) for ref in refs] == ["one", "two"]
-    assert (small.storer.refused, small.storer.failing, small.storer.unsent.waiting_bytes) == (0, False, 0)
+    assert (small.storer.failures, small.storer.failing, small.storer.waiting_bytes) == (0, False, 0)
     assert caplog.text.count("cannot be noted on this node's disk: [Errno 28]") == 1
     monkeypatch.setattr(small.sent, "write", write)
     small.look()
@@ -520,7 +519,7 @@ def test_a_store_is_not_said_to_fail_for_what_is_gone(small: House) -> None:
     small.look()
     assert small.storer.failing
     small.output.drop_before(2**50)
-    small.clock.forward(storing.RETRY_MS)
+    small.clock.forward(Copier.retry_ms)
     assert small.look(patient=True) == 0
     assert not small.storer.failing
 
@@ -533,7 +532,7 @@ def test_what_is_damaged_is_left_out(small: House) -> None:
     path.write_bytes(raw)
     assert (small.look(), small.look(), small.look()) == (1, 1, 0)
     assert [small.read(*ref) for ref in refs] == ["before", None, "after"]
-    assert small.storer.unsent.waiting_bytes == 0, "nothing waits for what cannot be put"
+    assert small.storer.waiting_bytes == 0, "nothing waits for what cannot be put"
 
 
 @pytest.mark.parametrize("damaged", [0, 9])
@@ -556,9 +555,9 @@ def test_damage_and_a_restart_replace_no_object(small: House, damaged: int, plac
 
 def test_a_segment_that_ends_too_early_is_no_object(small: House, monkeypatch: pytest.MonkeyPatch) -> None:
     small.print("cut off")
-    monkeypatch.setattr("raftsched.output.following.storing.next_stretch", lambda *of: Stretch(0, 5_000))
+    monkeypatch.setattr("raftsched.output.following.copier.next_stretch", lambda *of: Stretch(0, 5_000))
     small.look()
-    assert (small.storer.refused, small.keys) == (1, [])
+    assert (small.storer.failures, small.keys) == (1, [])
 
 
 # ---------------------------------------------------------------- reading

@@ -19,10 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftsched.config.addresses import Address
+from raftsched.output.following.calls import in_daemon_thread
+from raftsched.output.following.follower import NotTaken
 from raftsched.output.receivers import syslog
-from raftsched.output.receivers.batches import Packed
-from raftsched.output.receivers.daemon_threads import in_daemon_thread
-from raftsched.output.receivers.shipper import NotTaken
 from raftsched.output.receivers.syslog import (
     STREAM_MAX,
     UDP_MAX,
@@ -37,6 +36,7 @@ from raftsched.output.receivers.syslog import (
     uncounted,
 )
 from raftsched.output.receivers.trust import Trust
+from raftsched.output.receivers.unshipped import Packed
 from tests.support import authority
 from tests.support.patience import patient, within
 from tests.unit.output.house import entry, packed, run
@@ -338,7 +338,7 @@ def test_whatever_fails_in_a_thread_is_told_to_who_waits(monkeypatch: pytest.Mon
         raise ValueError("unexpected")
 
     async def through() -> None:
-        await within(in_daemon_thread(fails))
+        await within(in_daemon_thread(fails, "output-shipping"))
 
     with pytest.raises(ValueError, match="unexpected"):
         run(through())

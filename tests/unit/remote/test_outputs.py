@@ -22,8 +22,8 @@ from raftsched.output.keeping.output_rules import OutputRules
 from raftsched.output.keeping.owner_record import OutputOwner
 from raftsched.output.keeping.store import OutputStore, Record
 from raftsched.output.keeping.together import append_each
-from raftsched.output.receivers.batches import Unshipped
-from raftsched.output.receivers.marks import BEGIN
+from raftsched.output.receivers.marks import Marks
+from raftsched.output.receivers.unshipped import Unshipped
 from raftsched.remote import frames
 from raftsched.remote.frames import Piece
 from raftsched.remote.outputs import Outputs
@@ -260,12 +260,16 @@ async def test_what_a_report_carries_itself_is_kept(node: Node) -> None:
         await node.outputs.store(token, OWNER, 1, [Printed(stream="stdout", text="x" * 40_000)] * 2)
 
 
-async def test_where_output_is_shipped_it_says_which_worker_ran_it(node: Node) -> None:
+async def test_where_output_is_shipped_it_says_which_worker_ran_it(node: Node, tmp_path: Path) -> None:
     node.store.writes_owners = True
     sent, told = node.assign(), node.assign()
-    await node.put(sent, 0, b"sent\n", end=True)
-    await node.outputs.store(told, OWNER, 1, "told\n")
-    whole = Unshipped(node.store.synced(), lambda number: BEGIN, lambda one: b"", namespaces=None, now_ms=2**42)
+    await node.put(sent, 0, b"sent
+", end=True)
+    await node.outputs.store(told, OWNER, 1, "told
+")
+    whole = Unshipped(
+        node.store.synced(), Marks(tmp_path / "marks", b"", {}), lambda one: b"", namespaces=None, now_ms=2**42
+    )
     found = [entry for entry, _ in whole.next().lines]
     assert [(one.token, one.line.text, one.owner.worker) for one in found] == [
         (sent, "sent", "w1"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.output.following.sent import Part, Sent
-from raftsched.output.receivers.marks import Mark, Marks
+from raftsched.output.receivers.marks import Marks, SegmentMark
 from raftsched.system.whole_file import replace_whole
 
 
@@ -52,7 +52,7 @@ def test_what_was_not_written_is_written_the_next_time(tmp_path: Path, monkeypat
     sent = Sent(tmp_path / "stored", b"store")
     sent.add(1, Part(0, 100, "n2", b"other"))
     marks = Marks(tmp_path / "shipped", b"store", {})
-    marks.move({1: Mark(100)})
+    marks.move(1, 100, {})
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         for kept in (sent, marks):
@@ -61,4 +61,4 @@ def test_what_was_not_written_is_written_the_next_time(tmp_path: Path, monkeypat
     sent.write()
     marks.write()
     assert list(Sent(tmp_path / "stored", b"store").gaps(1, 150)) == [(100, 150)]
-    assert Marks(tmp_path / "shipped", b"store", {1: 150}).of(1) == Mark(100)
+    assert Marks(tmp_path / "shipped", b"store", {1: 150}).of(1) == SegmentMark(100, floor_ns=0)

@@ -19,10 +19,11 @@ from raftsched.api.runs.output_copies import push
 from raftsched.cluster_settings import Settings
 from raftsched.core.commands import PutSettings
 from raftsched.errors import RaftschedError, WrongOffset
+from raftsched.output.following.copier import Copier
 from raftsched.output.following.copies import Piece
-from raftsched.output.following.copying import Copier
 from raftsched.output.following.places import in_order
 from raftsched.output.following.sent import Sent
+from raftsched.output.following.to_nodes import ToNodes
 from raftsched.output.format import spool
 from raftsched.output.keeping.output_rules import OutputRules
 from raftsched.raft.membership.configuration import removed
@@ -60,13 +61,16 @@ async def copy(call: Client) -> Copier:
     cluster = call.cluster
     output = cluster.outputs["n1"]
     async with aiohttp.ClientSession() as session:
-        copier = Copier(
-            "n1", STORE, output, Sent(output.directory / "copied", STORE),
-            copies=OutputRules(cluster.store.read).copies,
-            members=lambda: {m.node: m.store_id for m in cluster.members if m.node != "n1"},
-            send=partial(push, call.context, session), clock=cluster.clock,
-        )  # fmt: skip
-        await copier.copy_once()
+        sent = Sent(output.directory / "copied", STORE)
+        nodes = ToNodes(
+            "n1",
+            STORE,
+            lambda: {m.node: m.store_id for m in cluster.members if m.node != "n1"},
+            partial(push, call.context, session),
+        )
+        copier = Copier(output, sent, nodes, OutputRules(cluster.store.read).copies, cluster.clock)
+        await copier.look()
+        await copier.measure()
     return copier
 
 
@@ -75,7 +79,7 @@ async def printed(call: Client) -> str:
     path, token = await start(call)
     end(call.cluster, token, FRAMES)
     copier = await copy(call)
-    assert (copier.unsent.waiting_bytes, copier.refused) == (0, 0)
+    assert (copier.waiting_bytes, copier.failures) == (0, 0)
     return path
 
 

@@ -10,8 +10,9 @@ import pytest
 from raftsched.core.rows import read_meta
 from raftsched.objectstore.opening import open_store
 from raftsched.objectstore.store import Found, ObjectStoreError
+from raftsched.output.following.copier import Copier
 from raftsched.output.following.sent import Sent
-from raftsched.output.following.storing import PATIENCE_MS, Storer
+from raftsched.output.following.to_store import PATIENCE_MS, ToStore
 from raftsched.output.keeping.output_rules import OutputRules
 from raftsched.output.reading.stored import StoredOutputs
 from tests.integration.api.runs.test_output import FRAMES, TEXT, end, start
@@ -37,14 +38,13 @@ async def printed(directory: Path, *calls: Client) -> str:
     path, token = await start(first)
     end(cluster, token, FRAMES)
     output = cluster.outputs["n1"]
-    storer = Storer(
-        "n1", STORE, output, Sent(output.directory / "stored", STORE), store=store, cluster=cluster_id,
-        copies=OutputRules(cluster.store.read).copies, clock=cluster.clock,
-    )  # fmt: skip
-    await storer.store_once()
+    sent = Sent(output.directory / "stored", STORE)
+    sink = ToStore("n1", STORE, sent, store, cluster_id, cluster.clock)
+    storer = Copier(output, sent, sink, OutputRules(cluster.store.read).copies, cluster.clock)
+    await storer.look()
     cluster.clock.forward(PATIENCE_MS)
-    await storer.store_once()
-    assert storer.objects == 1
+    await storer.look()
+    assert storer.items == 1
     return path
 
 
