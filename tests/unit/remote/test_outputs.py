@@ -263,10 +263,8 @@ async def test_what_a_report_carries_itself_is_kept(node: Node) -> None:
 async def test_where_output_is_shipped_it_says_which_worker_ran_it(node: Node, tmp_path: Path) -> None:
     node.store.writes_owners = True
     sent, told = node.assign(), node.assign()
-    await node.put(sent, 0, b"sent
-", end=True)
-    await node.outputs.store(told, OWNER, 1, "told
-")
+    await node.put(sent, 0, b"sent\n", end=True)
+    await node.outputs.store(told, OWNER, 1, "told\n")
     whole = Unshipped(
         node.store.synced(), Marks(tmp_path / "marks", b"", {}), lambda one: b"", namespaces=None, now_ms=2**42
     )
