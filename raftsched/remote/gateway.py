@@ -311,7 +311,7 @@ class Gateway:
         check(held.row)
         poll = self._enter(held, Poll(request, gone, ended), len(request.reports))
         lease = self._grants.ask(held.row.id, request.pause_ms, request.trouble, poll.event.set)
-        if request.pause_ms:  # the leader hears of it before it hears what is handed back
+        if request.pause_ms and request.reports:  # the leader hears of it before it hears what is handed back
             self._grants.hurry(lease)
         try:
             taken = await self._take(held, request.reports) if request.reports else []
@@ -363,8 +363,7 @@ class Gateway:
                     given = self._given_runs(view, held.row.id, poll.after, poll.most, self._sealer)
                     runs = list(given)
             # A worker is asked to end only what it took (up to `after`), or gets with this answer. A kill that came
-            # before its run would count as heard: the worker names it in `killing` from then on, and nobody repeats it
-            # when the run comes. Ours remembers it (agent._kill); one in another language need not.
+            # before its run would count as heard, and not be repeated: ours remembers it, in other languages none need.
             highest = runs[-1].token if runs else poll.after
             kill = sorted(token for token in held.ending - poll.killing if token <= highest)
             at_once = at_once or bool(runs or kill) or poll.replaced or self._stopping or poll.gone()

@@ -38,7 +38,7 @@ class Rooms:
 
 def connected() -> Rooms:
     rooms: Any = Rooms()
-    NodePorts(cast(Any, None), rooms, rooms, rooms, rooms, rooms, rooms).connect()
+    NodePorts(cast(Any, None), *[rooms] * 7).connect()
     return cast(Rooms, rooms)
 
 

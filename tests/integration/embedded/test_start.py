@@ -23,7 +23,7 @@ LATER = (
     "raftsched.leader.due.fire_traces",
     "raftsched.objectstore.directory",
     "raftsched.objectstore.s3",
-    "raftsched.remote.agent",
+    "raftsched.remote.polls",
     "raftsched.backups.restore",
     "raftsched.output.receivers",
     "raftsched.testing",

@@ -12,7 +12,7 @@ from raftsched.core.ids import instance_key, instance_text, job_text
 from raftsched.core.model import Attempt, Instance, InstanceState, Job, JobState, Policy, Trigger, TriggerKind
 from raftsched.core.subjects.secret import Secret
 from raftsched.worker.processes.wire import Exec, Http, Limits, Python, Task
-from raftsched.worker.tasks.tasks import BadJob, resolved, spec_of, task_of
+from raftsched.worker.tasks.tasks import BadJob, resolved, task_of
 
 NOMINAL_MS = 1_893_456_000_250  # 2030-01-01T00:00:00.250Z
 INSTANCE = Instance(
@@ -64,9 +64,7 @@ def task(
     def find(namespace: str, name: str) -> Secret:
         return Secret(namespace=namespace, name=name, revision=1, value=secret)
 
-    spec = spec_of(job, instance, attempt, {"greet": "jobs.mail:greet"}, find)
-    assert (spec.token, spec.session, spec.timeout_ms) == (4711, 5, 1_234)
-    return spec.task
+    return task_of(resolved(job, instance, attempt, find), {"greet": "jobs.mail:greet"})
 
 
 def test_commands_and_functions_find_it_in_their_environment() -> None:
