@@ -23,7 +23,7 @@ from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.errors import RaftschedError
 from raftsched.remote import log_texts
 from raftsched.remote.closing import close_session
-from raftsched.remote.server_port import NoAnswer, Outputs, Refused, Server, SessionOver
+from raftsched.remote.server_port import Failed, NoAnswer, Outputs, Refused, Server, SessionOver
 from raftsched.remote.server_rotation import Turns
 from raftsched.remote.tasks import Kept, report_of, self_report_of, spec_of
 from raftsched.surface.worker_sessions import (
@@ -49,7 +49,7 @@ from raftsched.worker.tasks.permits import Permits
 from raftsched.worker.tasks.tasks import BadJob
 
 OPEN_PATIENCE_S = 5.0  # for the answer of one node
-TELL_MS = 60_000  # ends of an earlier session are told; then a session is asked for once without it: they may be why
+TELL_MS = 60_000  # after nodes refused ends of an earlier session so long, one is opened without: they may be why
 REFUSED_S = 2.0  # before a refused request is sent again, unless its answer names a time
 REFUSED_MAX_S = 30.0
 TAKEN_S = 3.0  # another has the name: it may be free at any moment
@@ -143,10 +143,7 @@ class Polls(Link):
         Nothing of it is left, and nothing else is said of it: the leader takes each poll for a sign that it goes on.
         Raises NoAnswer, Refused."""
         self.reports.keep(self.reports.ends())
-        now = self._clock.boot_ms()
-        if self._tell_until is None:
-            self._tell_until = now + TELL_MS
-        if now >= self._tell_until:
+        if self._tell_until is not None and self._clock.boot_ms() >= self._tell_until:
             self._tell_until = None
             return
         server = self._asked
@@ -165,6 +162,8 @@ class Polls(Link):
 
     def no_session(self, error: Exception) -> tuple[str, float, bool]:
         words = log_texts.without_session(self._asked.name, error, self._token_from)
+        if self._tell_until is None and isinstance(error, Refused | Failed):
+            self._tell_until = self._clock.boot_ms() + TELL_MS
         if isinstance(error, NoAnswer):
             return words, self._turns.failed(self._asked), True
         pause, self._refused_s = self._refused_s, min(REFUSED_MAX_S, 2 * self._refused_s)
@@ -432,7 +431,7 @@ async def _answer_of(server: Server, answer: Awaitable[T]) -> T:
     except TimeoutError:
         raise NoAnswer(f"{server.name} did not answer within {OPEN_PATIENCE_S:g} s") from None
     except NoAnswer as error:
-        raise NoAnswer(f"{server.name}: {error}") from None
+        raise type(error)(f"{server.name}: {error}") from None
 
 
 def _as_failed(report: Said, why: str) -> Said | None:

@@ -21,6 +21,10 @@ class NoAnswer(Exception):
     """This node did not answer, or could not: another one may. What was asked for may have happened."""
 
 
+class Failed(NoAnswer):
+    """This node answered that it met a fault. It may be what was asked."""
+
+
 class Refused(Exception):
     """The answer would be the same at any node, for now. `status`: of HTTP; `after_s`: when to ask again."""
 

@@ -16,7 +16,7 @@ from raftsched.client.token_file import TokenFile
 from raftsched.client.transport import Answer, Transport
 from raftsched.client.trust import SYSTEM, Trust, check_clear
 from raftsched.client.wire import at, query_text, retry_after
-from raftsched.remote.server_port import NoAnswer, Refused, SessionOver, WrongOffset
+from raftsched.remote.server_port import Failed, NoAnswer, Refused, SessionOver, WrongOffset
 from raftsched.remote.session_secrets import is_bound
 from raftsched.remote.worker_token import UNAUTHORIZED, WorkerToken
 from raftsched.surface.plain import worker_sessions as addresses
@@ -35,7 +35,8 @@ from raftsched.surface.worker_sessions import (
 TIMEOUT_S = 60.0  # the agent gives up before
 BIND_S = 3.0  # until another node is asked to give a session to another token
 GONE = 410
-_ELSEWHERE = frozenset({408, 500, 502, 503, 504})  # another node may answer
+FAULT = 500
+_ELSEWHERE = frozenset({408, FAULT, 502, 503, 504})  # another node may answer
 
 _T = TypeVar("_T")
 _encode = msgspec.json.Encoder().encode
@@ -133,7 +134,7 @@ def _taken(answer: Answer) -> Answer:
         return answer
     refusal = error_of(answer.status, "", answer.body)
     if answer.status in _ELSEWHERE:
-        raise NoAnswer(refusal.detail)
+        raise (Failed if answer.status == FAULT else NoAnswer)(refusal.detail)
     if answer.status == GONE:
         raise SessionOver
     if refusal.code == "wrong-offset":

@@ -1,18 +1,15 @@
-"""The way between a worker and its cluster."""
+"""Links a worker to its cluster: what each of the two tells the other, whichever way there is between them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from raftsched.core.commands import Ended, LoseAttempt, SelfReport
 from raftsched.core.model import Outcome, OutputRef
 from raftsched.worker.processes.runner import RunSpec
 from raftsched.worker.session.lease_holder import LeaseHolder
 from raftsched.worker.session.reports import Report, Reports
-
-if TYPE_CHECKING:
-    from raftsched.worker.session.worker import Worker
 
 
 class Unstarted(NamedTuple):
@@ -23,20 +20,61 @@ class Unstarted(NamedTuple):
     begun: bool = True
 
 
-class Link:
-    """How a session is opened and its lease renewed, how the worker hears what it is given, and how its words come into
-    the log. It decides nothing of a session.
+class Linked(Protocol):
+    """Hears from its link what becomes of its session, and decides: the worker (worker.py), which says what each is.
+    Runs are handed over in the link's own terms, which `Link.specs` gets back."""
 
-    It calls `adopt`, `granted`, `given` and `start_given`, `kill`, `settled` and `lapse` of the worker. Runs are handed
-    over in its own terms, which `specs` gets back."""
+    lease: LeaseHolder
+    newest: int
+    runs: dict[int, int]
+    killing: dict[int, None]
+
+    @property
+    def session(self) -> int: ...
+
+    @property
+    def trouble(self) -> str: ...
+
+    @property
+    def pause_ms(self) -> int: ...
+
+    @property
+    def may_renew(self) -> bool: ...
+
+    def adopt(self, session: int, ttl_ms: int) -> None: ...
+
+    def granted(self, session: int, sent_ms: int, lease_ms: int) -> bool: ...
+
+    def check_lease(self, now: int) -> None: ...
+
+    def lapse(self, why: str) -> None: ...
+
+    def look_again(self) -> None: ...
+
+    def given(self, token: int, what: Any) -> None: ...
+
+    def start_given(self) -> None: ...
+
+    def kill(self, token: int) -> None: ...
+
+    def disown(self, token: int, why: str) -> None: ...
+
+    def settled(self, token: int) -> None: ...
+
+    def say_soon(self) -> None: ...
+
+
+class Link:
+    """Opens sessions and renews their leases, tells the worker what it is given, and brings its words into the log. It
+    decides nothing of a session."""
 
     sends_output = False  # the output of a run is sent before its end is said
     unrenewed = ""  # why the lease was not renewed last, in words; empty: it was
     reports: Reports[Any]  # what was said and is not settled
-    _worker: Worker
+    _worker: Linked
     _lease: LeaseHolder
 
-    def attach(self, worker: Worker) -> None:
+    def attach(self, worker: Linked) -> None:
         self._worker = worker
         self._lease = worker.lease
 

@@ -169,7 +169,7 @@ class OwnNode(Link):
         self._nonce = None
 
     async def open(self) -> float:
-        """Whether it worked is read from the state, by the nonce."""
+        """Proposes one. Whether it worked is read from the state, by the nonce."""
         retry_s = (RETRY_MS + self._rng.randrange(RETRY_MS)) / 1000
         with self._read() as view:
             newest, row = newest_session(view, self._node_id)

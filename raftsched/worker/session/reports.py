@@ -1,4 +1,4 @@
-"""What a worker has said of its runs, until it is settled: the log has it, or never will."""
+"""Holds what a worker has said of its runs, until it is settled: the log has it, or never will."""
 
 from __future__ import annotations
 

@@ -6,13 +6,10 @@ end of the attempt. A report that is lost on its way is not repeated: the next o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
-from raftsched.core.commands import ReportProgress, SelfReport, encode
+from raftsched.core.commands import SelfReport
 from raftsched.worker.processes.runner import RunEnd
-from raftsched.worker.session.reports import shown
 
 EVERY_MS = 10_000  # between two reports of one run
 
@@ -39,11 +36,6 @@ class SelfReports:
             self._next_at[token] = now + EVERY_MS
         return [(token, self._latest[token]) for token in due]
 
-    def reports_due(self, now: int, session: int, hidden: Mapping[int, tuple[str, ...]]) -> list[bytes]:
-        """Returns the commands of what is to be reported now. `hidden`: by token, values that must not be shown."""
-        due = self.take_due(now)
-        return [encode(ReportProgress(session, token, shown(said, hidden.get(token, ())))) for token, said in due]
-
     def completed(self, token: int, end: RunEnd) -> RunEnd:
         """Returns the end of a run with all that it has said of itself, which is forgotten here."""
         known = self._latest.get(token)
@@ -56,11 +48,6 @@ class SelfReports:
         self._latest.pop(token, None)
         self._fresh.pop(token, None)
         self._next_at.pop(token, None)
-
-    def clear(self) -> None:
-        self._latest.clear()
-        self._fresh.clear()
-        self._next_at.clear()
 
 
 def _merged(before: SelfReport | None, said: SelfReport) -> SelfReport:

@@ -62,9 +62,9 @@ class Worker:
         self.lease = LeaseHolder()
         self.pause = Pause(link.waits_for)
         self._self_reports = SelfReports()
-        self._newest = 0  # the highest token that the session was given
+        self.newest = 0  # the highest token that the session was given
         self._todo: dict[int, Any] = {}  # given, not started yet; in the link's own terms
-        self._runs: dict[int, int] = {}  # token -> session: taken up, and not settled
+        self.runs: dict[int, int] = {}  # token -> session: taken up, and not settled
         self._hidden: dict[int, tuple[str, ...]] = {}  # token -> values of secrets that its run was given
         self.killing: dict[int, None] = {}  # tokens that the session was asked to end
         self._finishing: dict[int, asyncio.Task[None]] = {}  # ends that wait for their output
@@ -121,7 +121,7 @@ class Worker:
         self._grace.hurry()
 
     def _runs_on(self) -> bool:
-        return self.session != 0 and any(token not in self._link.reports for token in self._runs)
+        return self.session != 0 and any(token not in self._link.reports for token in self.runs)
 
     async def _close(self) -> None:
         """From here on it takes nothing new; an opening that is on its way is not this worker's any more."""
@@ -145,7 +145,7 @@ class Worker:
             self._flush_timer.cancel()
             self._link.say()
         if session:
-            await self._link.close(session, tuple(token for token, under in self._runs.items() if under == session))
+            await self._link.close(session, tuple(token for token, under in self.runs.items() if under == session))
         self.lease.lapse()
         self._link.lapsed()
         if self._tick_timer is None:  # it was not even started
@@ -175,7 +175,7 @@ class Worker:
 
     @property
     def pause_ms(self) -> int:
-        """For how long it is to be given nothing; 0: it takes runs."""
+        """Returns for how long it is to be given nothing; 0: it takes runs."""
         return STOP_PAUSE_MS if self._stopping else self.pause.left_ms(self.clock.boot_ms())
 
     @property
@@ -185,11 +185,11 @@ class Worker:
     @property
     def running(self) -> int:
         """Runs taken up here whose end is not settled yet."""
-        return len(self._runs)
+        return len(self.runs)
 
     @property
     def may_renew(self) -> bool:
-        """Whether more of the lease may be asked for: not while nobody could end what runs when it is over."""
+        """Returns whether more of the lease may be asked for: not while nobody could end what runs when it is over."""
         return self._ending or self._runner.moves(UNRESPONSIVE_MS)
 
     # ------------------------------------------------------------ time
@@ -265,9 +265,9 @@ class Worker:
         for task in self._finishing.values():
             task.cancel()
         self._finishing.clear()
-        for token in list(self._runs):
+        for token in list(self.runs):
             self.settled(token)
-        self._newest = 0
+        self.newest = 0
         self._todo.clear()
         self.killing.clear()
         self._errors.clear()
@@ -316,14 +316,9 @@ class Worker:
 
     def given(self, token: int, what: Any) -> None:
         """Notes a run that the session was given. Each is taken up once: tokens only grow, and are told in order."""
-        if token > self._newest:
-            self._newest = token
+        if token > self.newest:
+            self.newest = token
             self._todo[token] = what
-
-    @property
-    def newest(self) -> int:
-        """The highest token that the session was given."""
-        return self._newest
 
     def kill(self, token: int) -> None:
         """The run is to be ended, and is not started if it was not."""
@@ -331,29 +326,24 @@ class Worker:
             return
         if len(self.killing) < KILLS_MAX:
             self.killing[token] = None
-        if token in self._runs and token not in self._link.reports and token not in self._finishing:
+        if token in self.runs and token not in self._link.reports and token not in self._finishing:
             self._runner.kill(token, "killed on request")
 
     def disown(self, token: int, why: str) -> None:
         """The run is not this worker's any more, and is ended if its end does not wait to be told."""
-        if token in self._runs and token not in self._link.reports:
+        if token in self.runs and token not in self._link.reports:
             log.warning("%s: attempt %d is ended: %s", self.name, token, why)
             self._runner.kill(token, why)
 
     def settled(self, token: int) -> None:
         """Nothing more is to be said of the run: the log has its end, or never will."""
-        if self._runs.pop(token, None) is not None:
+        if self.runs.pop(token, None) is not None:
             self._hidden.pop(token, None)
             self._self_reports.forget(token)
             self._link.forget(token)
             self._grace.recheck()
         self.killing.pop(token, None)
         self._todo.pop(token, None)
-
-    @property
-    def runs(self) -> dict[int, int]:
-        """What it has taken up and is not settled, with their sessions."""
-        return self._runs
 
     def start_given(self) -> None:
         """Starts what it may start; level-triggered: after whatever may have changed that."""
@@ -363,11 +353,11 @@ class Worker:
         session = self.lease.session
         if self._stopping:  # it was given before the leader heard that this worker stops: others may take it
             for token in todo:
-                self._runs[token] = session
+                self.runs[token] = session
                 self._report_unstarted(token, Unstarted(Outcome.KILLED, NODE_STOPPED, begun=False))
             return
         for token, spec in self._link.specs(session, todo):
-            self._runs[token] = session
+            self.runs[token] = session
             if token in self.killing:
                 self._report_unstarted(token, Unstarted(Outcome.KILLED, "killed before it was started"))
             elif isinstance(spec, Unstarted):
@@ -390,13 +380,13 @@ class Worker:
 
     def _on_started(self, token: int, started_at_ms: int) -> None:
         self.pause.began(self.clock.boot_ms())
-        session = self._runs.get(token)
+        session = self.runs.get(token)
         if session is not None and token not in self._link.reports:  # else its end is told, which says it, too
             self._link.say_started(session, token, started_at_ms)
             self.say_soon()
 
     def _on_self_report(self, token: int, said: SelfReport) -> None:
-        if token in self._runs and token not in self._link.reports and token not in self._finishing:
+        if token in self.runs and token not in self._link.reports and token not in self._finishing:
             self._self_reports.add(token, said)
 
     def _say_self_reports(self, now: int) -> None:
@@ -407,11 +397,11 @@ class Worker:
             if self._link.reports.waits_of(token):
                 self._self_reports.add(token, said)
             else:
-                self._link.say_progress(self._runs[token], token, shown(said, self._hidden.get(token, ())))
+                self._link.say_progress(self.runs[token], token, shown(said, self._hidden.get(token, ())))
                 self.say_soon()
 
     def _on_ended(self, token: int, end: RunEnd) -> None:
-        session = self._runs.get(token)
+        session = self.runs.get(token)
         if session is None:
             return
         if end.outcome is Outcome.LOST and not end.alone:
@@ -432,7 +422,7 @@ class Worker:
         assert end.output is not None
         try:
             place = await self._link.send_output(session, token, end.output)
-            if token in self._runs:
+            if token in self.runs:
                 self._report(report_of(session, token, end, self._hidden.get(token, ())), place)
         finally:
             self._finishing.pop(token, None)
@@ -447,7 +437,7 @@ class Worker:
             self._link.tell()
 
     def _report_unstarted(self, token: int, why: Unstarted) -> None:
-        session, now_ms = self._runs[token], self.clock.wall_ms()
+        session, now_ms = self.runs[token], self.clock.wall_ms()
         self._report(Ended(session, token, why.outcome, None, now_ms, error=why.error, begun=why.begun))
 
     def _report(self, end: Ended | LoseAttempt, output: Any = None) -> None:

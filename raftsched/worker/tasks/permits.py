@@ -20,9 +20,10 @@ from raftsched.core.tables import ReadView
 from raftsched.run import REPORT_FILE
 from raftsched.security.sealing import Sealer
 from raftsched.system.clock import Clock
+from raftsched.worker.processes.run_as import UnknownUser
 from raftsched.worker.processes.runner import RunSpec
 from raftsched.worker.processes.wire import Exec, Http, Mail, Python
-from raftsched.worker.tasks.tasks import NODES_OWN, BadJob, Resolved, resolved, spec_of
+from raftsched.worker.tasks.tasks import NODES_OWN, BadJob, Resolved, resolved, task_of
 from raftsched.worker.tasks.webhook_deliveries import delivery_of
 
 SHELL = "/bin/sh"
@@ -31,8 +32,9 @@ _OURS = ("RAFTSCHED_PARAMS", REPORT_FILE)  # of a command's variables, beside wh
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Permits:
-    """What jobs may do on this machine. `calls`: its handlers by name, as "package.module:function". `allowed`: what
-    jobs may name here; None: anything. `closed`: see run_error. `run_as`: see spec_of. `sealer`: opens secrets."""
+    """Says what jobs may do on this machine. `calls`: its handlers by name, as "package.module:function". `allowed`:
+    what jobs may name here; None: anything. `closed`: see run_error. `run_as`: the user, from the namespace of a job
+    and what it asks for; raises UnknownUser. `sealer`: opens secrets."""
 
     calls: Mapping[str, str] = field(default_factory=dict)
     allowed: Allowed | None = None
@@ -61,9 +63,15 @@ class Permits:
             output_max=output_max,
         )
 
-    def spec(self, found: Resolved, **about: Any) -> RunSpec:
-        """Makes a run, and holds it against what is allowed. `about`: see spec_of. Raises BadJob."""
-        return permitted(spec_of(found, self.calls, self.run_as, **about), self.allowed, self.closed)
+    def spec(self, found: Resolved, *, namespace: str, **about: Any) -> RunSpec:
+        """Makes a run, and holds it against what is allowed. `about`: what else RunSpec says of it. Raises BadJob."""
+        try:
+            user = self.run_as(namespace, found.user)
+        except UnknownUser as error:
+            raise BadJob(str(error)) from None
+        task = task_of(found, self.calls)
+        spec = RunSpec(namespace=namespace, user=user, task=task, run_env=found.env, **about)
+        return permitted(spec, self.allowed, self.closed)
 
 
 def permitted(spec: RunSpec, allowed: Allowed | None, closed: bool = False) -> RunSpec:

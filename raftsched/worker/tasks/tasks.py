@@ -25,7 +25,6 @@ from raftsched.security.sealing import Sealer, Unsealable, open_value
 from raftsched.templates import TEMPLATE, Facts, filled, utc_text
 from raftsched.worker.processes.report_lines import FD
 from raftsched.worker.processes.run_as import RunAs, UnknownUser
-from raftsched.worker.processes.runner import RunSpec
 from raftsched.worker.processes.wire import Exec, Http, Limits, Python, Task
 
 NODES_OWN = RunAs()  # all as the node's own user
@@ -220,24 +219,6 @@ def _filled(handler: bytes, params: bytes, job: Job, instance: Instance, attempt
     if wrong:
         raise BadJob(f"the job's handler cannot be filled in: {wrong[0].pointer} {wrong[0].detail}")
     return msgspec.json.encode(found)
-
-
-def spec_of(
-    found: Resolved,
-    calls: Mapping[str, str],
-    run_as: Callable[[str, str], str],
-    *,
-    namespace: str,
-    **about: Any,
-) -> RunSpec:
-    """Makes the run of an attempt. `calls`: this machine's handlers by name, as "package.module:function". `run_as`:
-    the user, from the job's namespace and what it asks for; raises UnknownUser. `about`: what else RunSpec says of it.
-    Raises BadJob."""
-    try:
-        user = run_as(namespace, found.user)
-    except UnknownUser as exc:
-        raise BadJob(str(exc)) from None
-    return RunSpec(namespace=namespace, user=user, task=task_of(found, calls), run_env=found.env, **about)
 
 
 def _with_results(params: bytes, passed: bytes) -> bytes:

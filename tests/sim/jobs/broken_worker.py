@@ -41,7 +41,7 @@ def taken_forgotten() -> Iterator[None]:
 
     def given(self: Any, token: int, what: Any) -> None:
         real(self, token, what)
-        self._newest = 0
+        self.newest = 0
 
     with patch.object(worker.Worker, "given", given):
         yield

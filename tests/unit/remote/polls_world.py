@@ -152,6 +152,9 @@ class PollsWorld(World):
         self.given: list[Run] = []  # by answers
         self.repeated: Sequence[Run] = ()  # what answers bring beside that
         super().__init__(directory)
+
+    def form(self) -> None:
+        super().form()
         self.stored = Kept()
         self.gateway = Gateway(node_id="n1", raft=self.raft, read=self.read, clock=self.clock, outputs=self.stored)
         self.gateway.start()

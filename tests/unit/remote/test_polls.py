@@ -382,14 +382,26 @@ async def test_kept_ends_are_told_by_whichever_node_answers(polls: PollsWorld) -
     await polls.until(lambda: not polls.kept.exists())
 
 
-async def test_a_kept_end_that_is_refused_keeps_no_session_from_being_opened(polls: PollsWorld) -> None:
-    (given,) = await polls.running(max_lost=0)
-    with polls.cut_off():
-        polls.end(given.token, result=b'"bad"')
-        await polls.until(polls.kept.exists)
-        polls.die()
+# ---------------------------------------------------------------- a session that has lapsed
+
+
+@contextmanager
+def lapsing(polls: PollsWorld) -> Iterator[None]:
+    """No node hears of what befalls it here. Polls are counted anew then."""
     for node in polls.nodes:
-        node.refuses = picky(lambda request: any(report.result == "bad" for report in request.reports))
-    await polls.start_again()
-    await polls.leased()
-    assert polls.instance(given).attempts[-1].error == "Its report was refused: /reports/0/result: is bad"
+        node.down = True
+    yield
+    for node in polls.nodes:
+        node.down = False
+
+
+async def lapsed_with_an_end(polls: PollsWorld) -> Given:
+    """A run has ended, and another was killed, when the lease ran out."""
+    ended, killed = await polls.running(2)
+    polls.begin(killed.token)
+    polls.end(ended.token)
+    await polls.lapsed()
+    polls.end(killed.token, Outcome.LOST)
+    await asyncio.sleep(2 * STEP_S)  # for what is under way
+    polls.forget_polls()
+    return ended

@@ -12,6 +12,7 @@ import pytest
 from raftsched.core.commands import Ended, EndSession, OpenSession, OpenWorker
 from raftsched.core.model import Delivery, InstanceState
 from raftsched.worker.session.kept_ends import KeptEnds
+from raftsched.worker.session.worker import KEEP_AFTER_MS
 from tests.unit.worker.world import STORE, Given, World
 
 
@@ -54,6 +55,25 @@ async def test_what_nobody_takes_is_kept_until_somebody_does(w: World) -> None:
     w.raft.reachable = True
     await w.becomes(given, InstanceState.SUCCEEDED)
     await w.until(lambda: not w.kept.exists())
+
+
+async def test_what_is_kept_stays_on_the_disk_until_it_is_told(w: World) -> None:
+    await ended_unheard(w)
+    await w.until(w.kept.exists)
+    kept = w.kept.read_bytes()
+    await w.start_again()
+    await asyncio.sleep(KEEP_AFTER_MS / 2000)  # it may be killed again in the midst of this
+    assert w.kept.read_bytes() == kept
+
+
+async def test_ends_are_made_ready_for_the_disk_once(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an outage there may be thousands of them, and the worker looks ten times a second."""
+    encoded, kept = [], w.worker._link.kept
+    monkeypatch.setattr(w.worker._link, "kept", lambda report: encoded.append(report.token) or kept(report))
+    given = await ended_unheard(w)
+    await w.until(w.kept.exists)
+    await asyncio.sleep(30)
+    assert encoded == [given.token]
 
 
 async def test_one_is_told_though_the_session_is_one_of_another_boot(w: World) -> None:

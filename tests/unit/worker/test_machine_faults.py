@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from raftsched.core.model import InstanceState, Outcome
-from raftsched.remote.server_port import Refused
+from raftsched.remote.polls import TELL_MS
+from raftsched.remote.server_port import Failed, Refused
 from raftsched.worker.session.kept_ends import KeptEnds
 from raftsched.worker.session.worker import KEEP_AFTER_MS, Worker
 from tests.unit.remote.world import STEP_S
@@ -53,7 +54,7 @@ def run_kept(directory: Path, body: Callable[[RemoteWorld], Coroutine[Any, Any, 
 
 
 async def lapsed_with_an_end(w: RemoteWorld) -> None:
-    """Run 1 has ended, and run 2 was killed, when the lease ran out; no node has heard of it. Polls are counted anew."""
+    """Run 1 has ended, and run 2 was killed, when the lease ran out; no node has heard of it."""
     await w.leased()
     w.cluster.give(1)
     w.cluster.give(2)
@@ -206,7 +207,8 @@ def test_a_session_that_has_lapsed_without_ends_is_not_asked_for_again() -> None
     run_remote(body)
 
 
-def test_ends_that_no_node_accepts_do_not_keep_a_worker_from_a_session() -> None:
+@pytest.mark.parametrize("why", [Refused("forbidden", "Not so.", 403), Failed("it met a fault")])
+def test_ends_that_no_node_accepts_do_not_keep_a_worker_from_a_session(why: Exception) -> None:
     async def body(w: RemoteWorld) -> None:
         await lapsed_with_an_end(w)
         for node in w.nodes:
@@ -214,7 +216,7 @@ def test_ends_that_no_node_accepts_do_not_keep_a_worker_from_a_session() -> None
 
             async def refuse(session: str, request: Any, poll: Any = poll) -> Any:
                 if request.reports:
-                    raise Refused("internal", "something is wrong with it", 500)
+                    raise why
                 return await poll(session, request)
 
             node.poll = refuse  # type: ignore[method-assign]
@@ -261,6 +263,18 @@ def test_a_session_of_the_same_number_in_another_cluster_is_told_no_ends_of_the_
         told = [poll.reports for poll in w.polls].count([])
         await asyncio.sleep(5)
         assert len([poll for poll in w.polls if not poll.reports]) > told
-        assert w.agent.running == 0 and not len(w.polls_link.reports)
+        assert w.agent.running == len(w.polls_link.reports) == 0
+
+    run_remote(body)
+
+
+def test_ends_are_told_after_an_outage_of_whatever_length() -> None:
+    async def body(w: RemoteWorld) -> None:
+        await lapsed_with_an_end(w)
+        await asyncio.sleep(3 * TELL_MS / 1000)
+        for node in w.nodes:
+            node.down = False
+        await w.leased()
+        assert w.cluster.ends() == [(1, "succeeded")]
 
     run_remote(body)

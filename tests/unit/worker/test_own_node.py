@@ -153,6 +153,16 @@ async def test_ends_are_proposed_together_and_again_until_the_state_shows_them(o
     await own.settled()
 
 
+async def test_an_end_is_told_by_a_node_that_stops_without_a_session(own: NodeWorld) -> None:
+    (given,) = await own.running()
+    own.grant_ms = None
+    own.runner.fenced.clear()
+    await own.lapsed()
+    own.end(given.token)
+    await own.worker.stop()
+    assert own.state(given) is InstanceState.SUCCEEDED
+
+
 async def test_the_leader_is_told_at_once_what_is_over(own: NodeWorld) -> None:
     (given,) = await own.running()
     own.end(given.token)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -177,3 +178,14 @@ async def test_an_end_with_output_is_told_before_the_session_is_closed(w: World)
     attempt = await w.becomes(given, InstanceState.SUCCEEDED)
     assert attempt is not None
     assert attempt.output is not None
+
+
+async def test_a_worker_that_stops_in_order_does_not_say_that_its_session_lapsed(
+    w: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    await w.leased()
+    await w.worker.wind_down()
+    await w.worker.stop()
+    assert not w.is_open()
+    assert caplog.messages == []

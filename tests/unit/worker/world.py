@@ -215,16 +215,20 @@ class World:
         print(f"seed {self.seed}")  # shown when the test fails
         self.directory = directory
         self.clock = LoopClock()
-        self.tables = Tables()
-        self.raft = FakeRaft(self.tables, self.clock)
-        self.raft.on_sent = self._on_sent
-        self.raft.commit(Form(b"c", (Member("n1", "h:1", b"1"), Member("n2", "h:2", b"2"))), OpenLeadership(1, "n2"))
+        self.form()
         self.grant_ms: int | None = self.ttl_ms  # of the lease, each time it is asked for; None: nothing
         self.answers = asyncio.Event()  # cleared: whoever asks for the lease waits for the answer
         self.answers.set()
         self.asked: list[int] = []  # when it was asked for (boot ms)
         self.kept = directory / "ends"
         self.make("boot-1")
+
+    def form(self) -> None:
+        """A cluster in which nothing has happened yet."""
+        self.tables = Tables()
+        self.raft = FakeRaft(self.tables, self.clock)
+        self.raft.on_sent = self._on_sent
+        self.raft.commit(Form(b"c", (Member("n1", "h:1", b"1"), Member("n2", "h:2", b"2"))), OpenLeadership(1, "n2"))
 
     def make(self, boot: str) -> Worker:
         """A worker of another process. `boot`: that of its machine."""
