@@ -192,6 +192,10 @@ class PollsWorld(World):
         """The newest poll."""
         return max(self.nodes, key=lambda node: node.at[-1:]).polls[-1]
 
+    def forget_polls(self) -> None:
+        for node in self.nodes:
+            node.polls.clear()
+
     def reported(self) -> list[Report]:
         return [report for poll in self.polls for report in poll.reports]
 

@@ -14,7 +14,7 @@ from raftsched.core.model import InstanceState, Outcome
 from raftsched.remote.server_port import Refused
 from raftsched.surface.worker_sessions import PollIn
 from raftsched.worker.processes.wire import NODE_STOPPED
-from tests.unit.remote.polls_world import PollsWorld
+from tests.unit.remote.polls_world import STEP_S, PollsWorld
 from tests.unit.worker.world import OUTPUT, Given
 
 ONE_NODE = pytest.mark.parametrize("polls", [1], indirect=True)
@@ -113,8 +113,7 @@ async def test_the_node_that_answered_last_is_asked_first(polls: PollsWorld) -> 
     await polls.leased()
     polls.nodes[0].down = True
     await asyncio.sleep(2 * polls.poll_ms / 1000)
-    for node in polls.nodes:
-        node.polls.clear()
+    polls.forget_polls()
     await asyncio.sleep(20)
     assert sum(1 for node in polls.nodes if node.polls) == 1
 
@@ -269,9 +268,9 @@ async def test_what_is_no_json_is_reported_as_failed(polls: PollsWorld) -> None:
     assert polls.worker.session == session
 
 
-def picky(is_bad: Callable[[PollIn], bool]) -> Callable[[PollIn | None], Refused | None]:
+def picky(is_bad: Callable[[PollIn], bool], status: int = 422) -> Callable[[PollIn | None], Refused | None]:
     """What a node refuses as a whole."""
-    why = Refused("invalid", "/reports/0/result: is bad", 422)
+    why = Refused("invalid", "/reports/0/result: is bad", status)
     return lambda request: why if request is not None and is_bad(request) else None
 
 
@@ -370,8 +369,7 @@ async def test_kept_ends_are_told_by_whichever_node_answers(polls: PollsWorld) -
         polls.end(given.token)
         await polls.until(polls.kept.exists)
         polls.die()
-    for node in polls.nodes:
-        node.polls.clear()
+    polls.forget_polls()
     polls.nodes[0].down, polls.nodes[1].deaf = True, True
     await polls.start_again()
     await polls.leased()
@@ -385,19 +383,11 @@ async def test_kept_ends_are_told_by_whichever_node_answers(polls: PollsWorld) -
 # ---------------------------------------------------------------- a session that has lapsed
 
 
-@contextmanager
-def lapsing(polls: PollsWorld) -> Iterator[None]:
-    """No node hears of what befalls it here. Polls are counted anew then."""
-    for node in polls.nodes:
-        node.down = True
-    yield
-    for node in polls.nodes:
-        node.down = False
-
-
 async def lapsed_with_an_end(polls: PollsWorld) -> Given:
-    """A run has ended, and another was killed, when the lease ran out."""
-    ended, killed = await polls.running(2)
+    """Returns a run that has ended when the lease ran out, as another was killed. No node has heard of it, or of what
+    it is asked from then on."""
+    ended, killed = await polls.running(2, max_lost=0)
+    polls.raft.reachable = False
     polls.begin(killed.token)
     polls.end(ended.token)
     await polls.lapsed()
@@ -405,3 +395,65 @@ async def lapsed_with_an_end(polls: PollsWorld) -> Given:
     await asyncio.sleep(2 * STEP_S)  # for what is under way
     polls.forget_polls()
     return ended
+
+
+async def test_nothing_but_ends_is_told_of_it(polls: PollsWorld) -> None:
+    given = await lapsed_with_an_end(polls)
+    polls.raft.reachable = True
+    await polls.leased()
+    assert [report.token for report in polls.reported()] == [given.token]
+    assert polls.state(given) is InstanceState.SUCCEEDED
+
+
+async def test_it_is_not_asked_for_again_where_nothing_has_ended(polls: PollsWorld) -> None:
+    """Its lease would be prolonged on the leader, and its runs would start elsewhere later."""
+    (given,) = await polls.running()
+    first = polls.worker.session
+    with polls.cut_off():
+        polls.begin(given.token)
+        await polls.lapsed()
+        polls.forget_polls()
+        polls.end(given.token, Outcome.LOST)
+    assert await polls.leased() > first
+    assert polls.reported() == []
+
+
+async def test_ends_that_no_node_accepts_keep_no_session_from_being_opened(polls: PollsWorld) -> None:
+    await lapsed_with_an_end(polls)
+    for node in polls.nodes:
+        node.refuses = picky(lambda request: bool(request.reports), 500)
+    polls.raft.reachable = True
+    await polls.until(lambda: polls.worker.session, 120)
+    assert polls.proposed() == []
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_an_end_that_a_node_cannot_take_is_told_as_failed_before_the_next_session(
+    polls: PollsWorld, alone: bool
+) -> None:
+    given = await lapsed_with_an_end(polls)
+    if alone:
+        polls.invalid = lambda report: report.outcome == "succeeded"
+    else:
+        for node in polls.nodes:
+            node.refuses = picky(lambda request: any(report.outcome == "succeeded" for report in request.reports))
+    polls.raft.reachable = True
+    await polls.leased()
+    assert (polls.instance(given).attempts[-1].error or "").startswith("Its report was refused: ")
+
+
+async def test_who_did_not_take_its_ends_is_said(polls: PollsWorld, caplog: pytest.LogCaptureFixture) -> None:
+    await lapsed_with_an_end(polls)
+    await asyncio.sleep(5)
+    said = [words for words in caplog.messages if "no session yet" in words]
+    assert said
+    assert all(re.search(": n[123]: ", words) for words in said)
+
+
+async def test_another_cluster_is_told_nothing_of_one_of_the_same_number(polls: PollsWorld) -> None:
+    await lapsed_with_an_end(polls)
+    polls.form()
+    assert await polls.leased() == 1
+    await asyncio.sleep(5)
+    assert polls.proposed() == []
+    assert (polls.worker.running, len(polls.link.reports)) == (0, 0)
