@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_ENDS = ("unit/worker/test_unsent_reports.py",)
+_ENDS = ("unit/worker/test_kept_ends.py",)
+_OWN_NODE = ("unit/worker/test_own_node.py",)
 _OUTPUT = ("unit/output/test_output_store.py",)
 _SYSTEMD = ("unit/embedded/test_systemd.py",)
 _KEYRING = ("unit/security/test_keyring.py",)
@@ -14,27 +15,26 @@ RUNNING = (
     Mutant(
         "kill_of_the_log_not_seen",
         "whoever leads, a worker ends the run that the log asks to end",
-        "worker/session/worker.py",
-        "                elif isinstance(action, KillAsked):\n"
-        "                    if action.session == session and action.token in self._started:\n",
+        "worker/session/own_node.py",
+        "                elif isinstance(action, KillAsked):\n                    if action.session == session:\n",
         "                elif isinstance(action, KillAsked):\n                    if False:\n",
-        ("unit/worker/test_worker_runs.py",),
+        ("unit/worker/test_runs.py",),
         None,
     ),
     Mutant(
         "kill_before_the_snapshot_not_seen",
         "a worker that learns by a snapshot that its run was asked to end ends it",
-        "worker/session/worker.py",
+        "worker/session/own_node.py",
         "if row is not None and decode_instance(row).kill_asked:",
         "if False:",
-        ("unit/worker/test_worker_runs.py",),
+        _OWN_NODE,
         None,
     ),
     Mutant(
         "ends_forgotten_by_a_restart",
-        "what an earlier process of a node could not report is reported by the next",
+        "what an earlier process of a worker could not report is reported by the next",
         "worker/session/worker.py",
-        "            self._reports.restore(await asyncio.to_thread(self._kept_ends.read))\n",
+        "            self._link.restore(await asyncio.to_thread(self._kept_ends.read))\n",
         "",
         _ENDS,
         None,
@@ -51,7 +51,7 @@ RUNNING = (
     Mutant(
         "ends_of_another_store",
         "ends that were kept beside another store are of other runs",
-        "worker/session/unsent_reports.py",
+        "worker/session/kept_ends.py",
         "return found.commands if found.store_id == self._store_id else ()",
         "return found.commands",
         _ENDS,
@@ -60,19 +60,19 @@ RUNNING = (
     Mutant(
         "ends_held_against_old_tables",
         "tables that do not know an attempt yet do not say that it is over",
-        "worker/session/reports.py",
-        "if not live and token <= known:",
-        "if not live:",
-        _ENDS,
+        "worker/session/own_node.py",
+        "if live or report.token > known:",
+        "if live:",
+        _OWN_NODE,
         None,
     ),
     Mutant(
         "output_as_it_was_said_once",
         "a changed setting holds for the output of what starts from then on",
-        "worker/session/worker.py",
+        "worker/session/own_node.py",
         "                    self._forget_output_rules()\n",
         "                    pass\n",
-        ("unit/worker/test_worker_runs.py",),
+        _OWN_NODE,
         None,
     ),
     Mutant(
