@@ -80,6 +80,7 @@ class Polls(Link):
     """A worker's `Link` to nodes that it asks."""
 
     sends_output = True
+    lost_output = (Printed(stream="stderr", text="raftsched: the output could not be sent in time\n"),)
 
     def __init__(
         self,

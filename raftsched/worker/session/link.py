@@ -69,6 +69,7 @@ class Link:
     decides nothing of a session."""
 
     sends_output = False  # the output of a run is sent before its end is said
+    lost_output: Any = None  # what is said of an output that could not be sent
     unrenewed = ""  # why the lease was not renewed last, in words; empty: it was
     reports: Reports[Any]  # what was said and is not settled
     _worker: Linked

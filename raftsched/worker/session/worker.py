@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from raftsched.core.commands import Ended, LoseAttempt, SelfReport
-from raftsched.core.model import Outcome
+from raftsched.core.model import Outcome, OutputRef
 from raftsched.system import background
 from raftsched.system.clock import Clock
 from raftsched.worker.ports import Runs
@@ -67,7 +67,9 @@ class Worker:
         self.runs: dict[int, int] = {}  # token -> session: taken up, and not settled
         self._hidden: dict[int, tuple[str, ...]] = {}  # token -> values of secrets that its run was given
         self.killing: dict[int, None] = {}  # tokens that the session was asked to end
-        self._finishing: dict[int, asyncio.Task[None]] = {}  # ends that wait for their output
+        self._finishing: dict[
+            int, tuple[asyncio.Task[None], Ended | LoseAttempt]
+        ] = {}  # ends that wait for their output
         self._ping_at = 0
         self._flush_timer: asyncio.TimerHandle | None = None
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -138,9 +140,8 @@ class Worker:
         self._todo.clear()
         await self._runner.stop()  # the lease is renewed meanwhile, for ends to be reported under it
         if self._finishing:
-            await asyncio.wait(self._finishing.values(), timeout=FINISH_S)
-        for task in list(self._finishing.values()):
-            await background.end(task)
+            await asyncio.wait([task for task, _ in self._finishing.values()], timeout=FINISH_S)
+            await self._give_up_outputs()
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._link.say()
@@ -237,6 +238,7 @@ class Worker:
                 try:
                     self._link.forget_opening()
                     await self._runner.fence()
+                    await self._give_up_outputs()
                     pause_s = await self._link.open()
                 except Exception as error:  # a worker that is there and runs nothing, for ever, would be worse
                     pause_s = self._no_session(error)
@@ -262,7 +264,7 @@ class Worker:
     def adopt(self, session: int, ttl_ms: int) -> None:
         """Takes the session that was opened for it, after the fence, and of which nothing has been started."""
         self.lease.adopt(session, ttl_ms, self.clock.boot_ms())
-        for task in self._finishing.values():
+        for task, _ in self._finishing.values():
             task.cancel()
         self._finishing.clear()
         for token in list(self.runs):
@@ -412,20 +414,24 @@ class Worker:
             return
         self._note_start(end)
         end = self._self_reports.completed(token, end)
+        report = report_of(session, token, end, self._hidden.get(token, ()))
         if end.output is not None and self._link.sends_output:
-            self._finishing[token] = background.start("worker", self._finish(session, token, end))
+            self._finishing[token] = (background.start("worker", self._finish(report, end.output)), report)
         else:
-            self._report(report_of(session, token, end, self._hidden.get(token, ())))
+            self._report(report)
 
-    async def _finish(self, session: int, token: int, end: RunEnd) -> None:
+    async def _finish(self, report: Ended | LoseAttempt, output: OutputRef) -> None:
         """Reports the end of a run once its output is where others can read it."""
-        assert end.output is not None
-        try:
-            place = await self._link.send_output(session, token, end.output)
-            if token in self.runs:
-                self._report(report_of(session, token, end, self._hidden.get(token, ())), place)
-        finally:
-            self._finishing.pop(token, None)
+        place = await self._link.send_output(report.session, report.token, output)
+        if self._finishing.pop(report.token, None) is not None:
+            self._report(report, place)
+
+    async def _give_up_outputs(self) -> None:
+        """Reports the ends of runs whose output is still on its way: they have ended, and are not to run again."""
+        finishing, self._finishing = self._finishing, {}
+        for task, report in finishing.values():
+            await background.end(task)
+            self._report(report, self._link.lost_output)
 
     def _note_start(self, end: RunEnd) -> None:
         """The leader hears that this worker can start nothing before it hears what is handed back."""

@@ -18,6 +18,7 @@ from tests.unit.remote.polls_world import STEP_S, PollsWorld
 from tests.unit.worker.world import OUTPUT, Given
 
 ONE_NODE = pytest.mark.parametrize("polls", [1], indirect=True)
+LOST = "raftsched: the output could not be sent in time\n"
 TTL_S = PollsWorld.ttl_ms / 1000
 
 
@@ -301,25 +302,32 @@ async def test_an_end_waits_for_its_output(polls: PollsWorld) -> None:
     assert polls.outputs.begun == polls.outputs.forgotten == [given.token]
 
 
-async def test_the_end_of_a_run_whose_output_is_being_sent_goes_with_its_session(polls: PollsWorld) -> None:
-    """Nobody would take the output any more; the run counts as lost, and what comes of it later is no news."""
+@pytest.mark.parametrize("ended", [True, False])
+async def test_the_end_of_a_run_whose_output_is_being_sent_is_told_before_the_next_session(
+    polls: PollsWorld, ended: bool
+) -> None:
+    """Without the output: the run has ended, and is not to run again. Where the session is over it comes too late."""
     (given,) = await polls.running()
     polls.outputs.taken.clear()
     polls.end(given.token, output=OUTPUT)
     await asyncio.sleep(0.1)
-    polls.raft.commit(EndSession(polls.worker.session, 1))
-    await polls.lapsed()
+    if ended:
+        polls.raft.commit(EndSession(polls.worker.session, 1))
+        await polls.lapsed()
+    else:
+        with polls.cut_off():
+            await polls.lapsed()
     await polls.leased()
     polls.outputs.taken.set()
     await asyncio.sleep(3)
-    assert polls.proposed() == []
-    assert polls.state(given) is InstanceState.WAITING
+    assert polls.state(given) is (InstanceState.WAITING if ended else InstanceState.SUCCEEDED)
+    assert polls.stored.texts == ([] if ended else [(given.token, LOST)])
     assert (polls.worker.running, polls.outputs.forgotten) == (0, [given.token])
 
 
 @pytest.mark.parametrize("in_time", [True, False])
 async def test_a_worker_that_stops_waits_a_moment_for_outputs(polls: PollsWorld, in_time: bool) -> None:
-    (given,) = await polls.running(max_lost=0)
+    (given,) = await polls.running()
     polls.outputs.taken.clear()
     polls.end(given.token, output=OUTPUT)
     stopping = asyncio.ensure_future(polls.worker.stop())
@@ -328,8 +336,8 @@ async def test_a_worker_that_stops_waits_a_moment_for_outputs(polls: PollsWorld,
     if in_time:
         polls.outputs.taken.set()
     await stopping
-    # One whose output did not get through is handed back: others may run it again.
-    assert polls.state(given) is (InstanceState.SUCCEEDED if in_time else InstanceState.WAITING)
+    assert polls.state(given) is InstanceState.SUCCEEDED
+    assert polls.stored.texts == [(given.token, f"output of {given.token}" if in_time else LOST)]
 
 
 async def test_no_more_is_kept_of_a_run_than_nodes_keep_and_than_the_worker_does(polls: PollsWorld) -> None:
