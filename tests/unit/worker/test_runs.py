@@ -248,12 +248,13 @@ async def test_a_run_that_is_to_run_at_most_once_is_handed_back_too(w: World) ->
     await w.becomes(given, InstanceState.WAITING)
 
 
-async def test_the_pause_runs_out_and_a_start_ends_the_trouble(w: World) -> None:
+@pytest.mark.parametrize("heard_of", ["start", "end"])
+async def test_the_pause_runs_out_and_a_start_ends_the_trouble(w: World, heard_of: str) -> None:
     given = await refused(w)
     await w.until(lambda: w.beats()[-1].pause_ms)
     await w.until(lambda: w.beats()[-1].pause_ms == 0)
     assert w.beats()[-1].trouble == WHY
     again = w.assign(given.key)
     await w.launched(again)
-    w.end(again.token)
-    await w.until(lambda: w.beats()[-1].trouble == "")
+    (w.begin if heard_of == "start" else w.end)(again.token)
+    await w.until(lambda: w.beats()[-1].trouble == "", 5)

@@ -94,6 +94,19 @@ async def test_it_is_cut_short(w: World, how: str) -> None:
         await winding
 
 
+async def test_what_has_ended_is_not_waited_for_though_nobody_hears_of_it(w: World) -> None:
+    (given,) = await w.running()
+    winding = asyncio.ensure_future(w.worker.wind_down())
+    await asyncio.sleep(0.1)
+    with w.cut_off():
+        with at_once(w):
+            w.end(given.token)
+            await winding
+        await asyncio.sleep(0.1)  # it was told, and nobody heard it
+    await w.worker.stop()
+    assert w.state(given) is InstanceState.SUCCEEDED, "it is told with the session's end"
+
+
 async def test_nothing_runs_and_nothing_is_waited_for(w: World) -> None:
     await w.leased()
     with at_once(w):
@@ -131,6 +144,7 @@ async def test_what_the_runner_ends_when_it_stops_is_handed_back(w: World, hurri
     async def stopping() -> None:
         w.end(done.token)
         w.end(running.token, Outcome.LOST)
+        w.runner.moving = False  # its supervisor has ended
         await ended.wait()
 
     w.runner.stopping = stopping
