@@ -21,11 +21,10 @@ from raftsched.core.commands import Ended, LoseAttempt, SelfReport
 from raftsched.core.model import Outcome, OutputRef
 from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.errors import RaftschedError
-from raftsched.remote import log_texts
-from raftsched.remote.closing import close_session
 from raftsched.remote.server_port import Failed, NoAnswer, Outputs, Refused, Server, SessionOver
 from raftsched.remote.server_rotation import Turns
 from raftsched.remote.tasks import Kept, report_of, self_report_of, spec_of
+from raftsched.remote.worker_token import UNAUTHORIZED
 from raftsched.surface.worker_sessions import (
     REPORTS_MAX,
     RUNS_MAX,
@@ -162,7 +161,12 @@ class Polls(Link):
                 self.reports.give_back(batch)
 
     def no_session(self, error: Exception) -> tuple[str, float, bool]:
-        words = log_texts.without_session(self._asked.name, error, self._token_from)
+        said = str(error).rstrip(".")
+        if isinstance(error, Refused):
+            said = f"{self._asked.name}: {said}"
+            if error.status == UNAUTHORIZED:
+                said += f". Say a token of the role worker with {self._token_from}"
+        words = f"no session yet, so nothing runs here: {said}. The worker asks again."
         if self._tell_until is None and isinstance(error, Refused | Failed):
             self._tell_until = self._clock.boot_ms() + TELL_MS
         if isinstance(error, NoAnswer):
@@ -210,7 +214,26 @@ class Polls(Link):
             return
         unsaid = {report.token for report in self.reports.ends() if report.data.outcome == "not_begun"}
         left = [token for token in ran if token in self._worker.runs and token not in unsaid]
-        await close_session(self._name, self._turns, text, CloseIn(ran=left[:TOKENS_MAX]), HAND_BACK_S)
+        await self._close(text, CloseIn(ran=left[:TOKENS_MAX]))
+
+    async def _close(self, text: str, request: CloseIn) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HAND_BACK_S):
+                while True:
+                    server = self._turns.first
+                    try:
+                        async with asyncio.timeout(HAND_BACK_S / (self._turns.number + 1)):
+                            await server.close(text, request)
+                        return
+                    except SessionOver:
+                        return
+                    except (NoAnswer, Refused, TimeoutError) as error:
+                        pause = self._turns.failed(server)
+                        why = f"{server.name} did not close the session: {str(error) or 'no answer'}"
+                        log.info("%s: %s; %s is asked next", self._name, why, self._turns.first.name)
+                        await asyncio.sleep(pause)
+        words = "%s: no node closed its session, which ends when its lease has; what it had counts as lost then"
+        log.warning(words, self._name)
 
     # ------------------------------------------------------------ polls
 
@@ -285,9 +308,9 @@ class Polls(Link):
             return self._refused(server, error, batch)
         except (NoAnswer, TimeoutError) as error:
             self._urgent = self._urgent or urgent
-            self.unrenewed = log_texts.unanswered(server.name, error)
+            self.unrenewed = f"{server.name} did not answer: {str(error).rstrip('.') or 'it takes too long'}"
             pause = self._turns.failed(server)
-            log.info("%s: %s", self._name, self._goes_on())
+            self._note_unrenewed(logging.INFO)
             return pause
         else:
             pause = self._taken(number, sent, request, out, batch)
@@ -299,9 +322,10 @@ class Polls(Link):
         finally:
             self.reports.give_back(batch)
 
-    def _goes_on(self) -> str:
-        left_ms = (self._lease.until_ms or 0) - self._clock.boot_ms()
-        return log_texts.goes_on(self.unrenewed, self._turns.first.name, left_ms)
+    def _note_unrenewed(self, level: int) -> None:
+        left_s = max(0, (self._lease.until_ms or 0) - self._clock.boot_ms()) / 1000
+        words = "%s: %s. %s is asked next; what runs goes on for %.1f s."
+        log.log(level, words, self._name, self.unrenewed, self._turns.first.name, left_s)
 
     def _taken(self, number: int, sent: int, request: PollIn, out: PollAnswer, batch: Sequence[Report[Said]]) -> float:
         worker = self._worker
@@ -391,8 +415,8 @@ class Polls(Link):
         if why.status in _NOT_READABLE and batch:
             self._not_readable(batch, why.detail)
             return EMPTY_S
-        self.unrenewed = log_texts.refused(server.name, why)
-        log.warning("%s: %s", self._name, self._goes_on())
+        self.unrenewed = f"{server.name} refused a poll: {why.detail.rstrip('.')}"
+        self._note_unrenewed(logging.WARNING)
         return min(why.after_s or REFUSED_S, REFUSED_S) * (0.75 + 0.25 * self._rng.random())
 
     def _not_readable(self, batch: Sequence[Report[Said]], why: str) -> None:

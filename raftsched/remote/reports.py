@@ -29,14 +29,7 @@ TOO_LARGE = f"{DROPPED}: it has more than {RESULT_MAX:,} bytes of JSON"
 TOO_DEEP = f"{DROPPED}: it nests deeper than {DEPTH_MAX} levels"
 BATCH_MAX = 500  # commands in one proposal,
 BATCH_BYTES = 256 * 1024  # and so many bytes, and one command more: see RaftOptions.entry_max_bytes
-_OUTCOMES = {
-    "succeeded": Outcome.SUCCEEDED,
-    "failed": Outcome.FAILED,
-    "timed_out": Outcome.TIMED_OUT,
-    "killed": Outcome.KILLED,
-    "not_begun": Outcome.KILLED,
-}
-
+_OUTCOMES = {outcome.name.lower(): outcome for outcome in Outcome}
 _VERDICTS = {verdict.name.lower(): verdict for verdict in Verdict}
 
 _json = msgspec.json.Encoder().encode

@@ -32,7 +32,7 @@ from raftsched.surface.worker_sessions import (
     WorkerSessionOut,
 )
 
-TIMEOUT_S = 60.0  # the agent gives up before
+TIMEOUT_S = 60.0  # the worker gives up before
 BIND_S = 3.0  # until another node is asked to give a session to another token
 GONE = 410
 FAULT = 500

@@ -9,9 +9,7 @@ import msgspec
 
 from raftsched.core.commands import Ended, EndedWithReport, LoseAttempt, SelfReport
 from raftsched.core.model import Outcome, Verdict
-from raftsched.surface.worker_sessions import Outcome as ReportedOutcome
 from raftsched.surface.worker_sessions import OutputPlace, Printed, Report, Run
-from raftsched.surface.worker_sessions import Verdict as Judged
 from raftsched.worker.processes.runner import RunSpec
 from raftsched.worker.processes.wire import NODE_STOPPED
 from raftsched.worker.tasks.permits import Permits
@@ -20,19 +18,8 @@ from raftsched.worker.tasks.tasks import BadJob, Resolved
 WORKER_STOPPED = "Its worker stopped, and handed it back."
 _encode = msgspec.json.Encoder().encode
 
-_OUTCOME_NAMES: Mapping[Outcome, ReportedOutcome] = {
-    Outcome.SUCCEEDED: "succeeded",
-    Outcome.FAILED: "failed",
-    Outcome.TIMED_OUT: "timed_out",
-    Outcome.KILLED: "killed",
-}
-_VERDICTS: Mapping[Verdict, Judged] = {
-    Verdict.SUCCEED: "succeed",
-    Verdict.RETRY: "retry",
-    Verdict.FAIL: "fail",
-    Verdict.CANCEL: "cancel",
-    Verdict.SNOOZE: "snooze",
-}
+_OUTCOMES: Mapping[Outcome, Any] = {outcome: outcome.name.lower() for outcome in Outcome}
+_VERDICTS: Mapping[Verdict | None, Any] = {None: None} | {verdict: verdict.name.lower() for verdict in Verdict}
 
 
 def spec_of(run: Run, session: int, permits: Permits, output_max: int | None = None) -> RunSpec:
@@ -70,14 +57,14 @@ def report_of(ended: Ended | LoseAttempt, output: Kept) -> Report:
     more = ended if isinstance(ended, EndedWithReport) else None
     return Report(
         token=ended.token,
-        outcome=_OUTCOME_NAMES[ended.outcome] if ended.begun else "not_begun",
+        outcome=_OUTCOMES[ended.outcome] if ended.begun else "not_begun",
         started_at_ms=ended.started_at_ms,
         ended_at_ms=ended.ended_at_ms,
         exit_code=ended.exit_code,
         error=WORKER_STOPPED if ended.error == NODE_STOPPED else ended.error,
         result=msgspec.Raw(ended.result) if ended.result else None,
         output=output,
-        verdict=None if more is None or more.verdict is None else _VERDICTS[more.verdict],
+        verdict=None if more is None else _VERDICTS[more.verdict],
         delay_ms=None if more is None else more.delay_ms,
         **_fields_of(None if more is None else more.said),
     )

@@ -13,9 +13,7 @@ from tests.support.modules import MODULES, ROOT, each, name_of, nodes, parsed
 LINES_MAX = 500  # beyond it a module says in LONG why it is one subject
 LONG: dict[str, str] = {
     "core/model.py": "the rows of jobs and of their runs, which name each other's parts",
-    "worker/session/worker.py": "a session from its opening to its end, and what goes on under it",
     "leader/dispatch/dispatcher.py": "one walk over READY, and the counts that it and its answers keep together",
-    "remote/agent.py": "one session's order: fence, open, poll, start, report, close",
     "store/store.py": "the one door to log and tables: what is true of both, at a start, a swap and an end",
 }
 

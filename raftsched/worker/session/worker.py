@@ -67,9 +67,8 @@ class Worker:
         self.runs: dict[int, int] = {}  # token -> session: taken up, and not settled
         self._hidden: dict[int, tuple[str, ...]] = {}  # token -> values of secrets that its run was given
         self.killing: dict[int, None] = {}  # tokens that the session was asked to end
-        self._finishing: dict[
-            int, tuple[asyncio.Task[None], Ended | LoseAttempt]
-        ] = {}  # ends that wait for their output
+        # Ends that wait for their output, by token.
+        self._finishing: dict[int, tuple[asyncio.Task[None], Ended | LoseAttempt]] = {}
         self._ping_at = 0
         self._flush_timer: asyncio.TimerHandle | None = None
         self._tick_timer: asyncio.TimerHandle | None = None

@@ -43,7 +43,7 @@ class Node:
         self._world = world
         self.down = self.deaf = self.silent = False
         self.leads = True  # False: it hears of no leader
-        self.refuses: Callable[[PollIn | None], Refused | None] = lambda request: None
+        self.refuses: Callable[[PollIn | None], Exception | None] = lambda request: None
         self.polls: list[PollIn] = []
         self.at: list[int] = []  # boot ms of the polls
         self.under_way = self.most_under_way = 0

@@ -11,7 +11,8 @@ import pytest
 
 from raftsched.core.commands import Ended, EndSession, SelfReport
 from raftsched.core.model import InstanceState, Outcome
-from raftsched.remote.server_port import Refused
+from raftsched.remote.polls import TELL_MS
+from raftsched.remote.server_port import Failed, Refused
 from raftsched.surface.worker_sessions import PollIn
 from raftsched.worker.processes.wire import NODE_STOPPED
 from tests.unit.remote.polls_world import STEP_S, PollsWorld
@@ -426,13 +427,22 @@ async def test_it_is_not_asked_for_again_where_nothing_has_ended(polls: PollsWor
     assert polls.reported() == []
 
 
-async def test_ends_that_no_node_accepts_keep_no_session_from_being_opened(polls: PollsWorld) -> None:
+@pytest.mark.parametrize("why", [Refused("forbidden", "Not so.", 403), Failed("it met a fault")])
+async def test_ends_that_no_node_takes_keep_no_session_from_being_opened(polls: PollsWorld, why: Exception) -> None:
     await lapsed_with_an_end(polls)
     for node in polls.nodes:
-        node.refuses = picky(lambda request: bool(request.reports), 500)
+        node.refuses = lambda request: why if request is not None and request.reports else None
     polls.raft.reachable = True
-    await polls.until(lambda: polls.worker.session, 120)
+    await polls.until(lambda: polls.worker.session, 2 * TELL_MS / 1000)
     assert polls.proposed() == []
+
+
+async def test_ends_are_told_after_an_outage_of_whatever_length(polls: PollsWorld) -> None:
+    given = await lapsed_with_an_end(polls)
+    await asyncio.sleep(5 * TELL_MS / 1000)
+    polls.raft.reachable = True
+    await polls.leased()
+    assert polls.state(given) is InstanceState.SUCCEEDED
 
 
 @pytest.mark.parametrize("alone", [True, False])

@@ -198,3 +198,18 @@ async def test_tables_that_are_older_than_a_run_drop_nothing_of_its_kept_end(own
     for _ in range(future + 1):
         own.give()
     await own.until(lambda: future not in own.link.reports)
+
+
+async def test_what_was_given_to_a_session_that_has_lapsed_is_forgotten_with_it(own: NodeWorld) -> None:
+    """The leader may not have heard yet, and give it more."""
+    await own.leased()
+    own.grant_ms = None
+    own.runner.fenced.clear()
+    await own.lapsed()
+    given = own.give()
+    own.grant_ms = own.ttl_ms
+    own.runner.fenced.set()
+    await own.leased()
+    assert own.was_lost(given)
+    assert own.worker._todo == {}
+    assert own.runner.launched == {}
