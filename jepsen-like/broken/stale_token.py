@@ -11,8 +11,8 @@ from raftsched.cli.main import main
 from raftsched.core.apply.runs import attempts
 from raftsched.core.apply.tx import Tx
 from raftsched.core.rows import decode_instance
-from raftsched.core.tables import ReadView, Table
-from raftsched.worker.session.reports import REPEAT_MS, Reports
+from raftsched.core.tables import Table
+from raftsched.worker.session.own_node import REPEAT_MS, OwnNode
 
 real = attempts._live
 
@@ -28,17 +28,19 @@ def live(tx: Tx, session: int, token: int) -> Any:
     return None
 
 
-def shown(self: Reports, token: int) -> None:
+def settle(self: OwnNode, token: int) -> None:
     """Nothing is forgotten."""
+    self._worker.settled(token)
 
 
-def take_repeated(self: Reports, view: ReadView, now: int) -> list[bytes]:
-    self._checked_at = now
-    late = [t for t, r in self._pending.items() if r.proposed_at is not None and now - r.proposed_at >= REPEAT_MS]
-    return self._take(late, now)
+def repeat(self: OwnNode, now: int) -> None:
+    late = self.reports.sent_before(now - REPEAT_MS)
+    for report in late:
+        report.sent_at = now
+    self._submit([report.data for report in late])
 
 
 attempts._live = live
-Reports.shown = shown  # type: ignore[method-assign]
-Reports.take_repeated = take_repeated  # type: ignore[method-assign]
+OwnNode._settle = settle  # type: ignore[method-assign]
+OwnNode._repeat = repeat  # type: ignore[method-assign]
 main()

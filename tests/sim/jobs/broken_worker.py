@@ -136,38 +136,10 @@ def handed_back_alive() -> Iterator[None]:
     async def stop(self: Any) -> None:
         await self._close()
         if self.session:
-            await self._link.close(self.session, tuple(self._runs))
+            await self._link.close(self.session, tuple(self.runs))
         await real(self)
 
     with patch.object(worker.Worker, "stop", stop):
-        yield
-
-
-@contextmanager
-def given_outlives_its_session() -> Iterator[None]:
-    """What a session was given and could not start is started under the next."""
-    real = worker.Worker.lapse
-
-    def lapse(self: Any, why: str) -> None:
-        todo = dict(self._todo)
-        real(self, why)
-        self._todo = todo
-
-    with patch.object(worker.Worker, "lapse", lapse):
-        yield
-
-
-@contextmanager
-def lease_comes_back() -> Iterator[None]:
-    """A lease that ran out is prolonged by what comes later."""
-    with patch.object(lease_holder.LeaseHolder, "over", lambda self, now: False):
-        yield
-
-
-@contextmanager
-def started_without_lease() -> Iterator[None]:
-    """A worker starts what it is given as long as it has a session."""
-    with patch.object(lease_holder.LeaseHolder, "may_start", lambda self, now: not self.lapsed):
         yield
 
 

@@ -48,10 +48,6 @@ class Slot:
     def store(self, session: int, deadline_boot_ms: int) -> None:
         self._session, self._deadline_ms = session, deadline_boot_ms
 
-    def store_for_all(self, deadline_boot_ms: int) -> None:
-        """What must not be: it counts for every session."""
-        self._session, self._deadline_ms = 0, max(deadline_boot_ms, self._deadline_ms)
-
     def kill_at(self, session: int) -> int:
         return (self._deadline_ms if self._session in (0, session) else 0) - KILL_BEFORE_MS
 

@@ -202,9 +202,24 @@ PROFILES: dict[str, JobsProfile] = {
     ),
     "worker-restarts": replace(
         REMOTE,
-        faults={"worker_kill": 4, "worker_kill_supervisor": 2, "worker_power": 1, "worker_stop": 3, "worker_cut": 3},
+        faults={
+            "worker_kill": 4,
+            "worker_kill_supervisor": 2,
+            "worker_power": 1,
+            "worker_stop": 3,
+            "worker_cut": 3,
+            "worker_cut_and_kill": 4,
+        },
         every_s=1.0,
         run_s=8.0,
+    ),
+    "worker-leases": replace(
+        REMOTE,
+        faults={"worker_cut_for_a_lease": 1},
+        every_s=2.0,
+        run_s=25.0,
+        run_timeouts_ms=LONG,
+        worker_ttl_ms=(5_000,),
     ),
     "worker-openings": replace(
         REMOTE,

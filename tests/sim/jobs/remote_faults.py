@@ -170,6 +170,31 @@ class RemoteFaults:
         self._soon(25, 27, self._story_ends, there + back)
         return True
 
+    def _worker_cut_and_kill(self) -> bool:
+        """It reaches nobody for a while, and is killed then: what ended meanwhile is on its disk, and nowhere else."""
+        worker = self._a_worker()
+        if not worker.running:
+            return False
+        self._tell("cut and kill", worker.name)
+        pairs = self._all_ways(worker)
+        self._ways_cut(pairs)
+        self._soon(1.5, 2.5, self._kill_and_heal, worker, pairs)
+        return True
+
+    def _kill_and_heal(self, worker: RemoteMachine, pairs: list[tuple[str, str]]) -> None:
+        worker.kill()
+        self._ways_heal(pairs)
+        self._heal_in(0.05, 0.2, worker.start)
+
+    def _worker_cut_for_a_lease(self) -> bool:
+        """It reaches nobody until its lease is about to end."""
+        worker, ttl = self._a_worker(), self._world.profile.worker_ttl_ms[0] / 1000
+        self._tell("cut for a lease", worker.name)
+        pairs = self._all_ways(worker)
+        self._ways_cut(pairs)
+        self._heal_in(ttl - 1.5, ttl, self._ways_heal, pairs)
+        return True
+
     def _worker_island(self) -> bool:
         """The leader is apart from the other nodes, and some workers reach nobody but it."""
         leader = self._leader()
@@ -196,6 +221,9 @@ class RemoteFaults:
     def _story_ends(self, pairs: list[tuple[str, str]]) -> None:
         self._ways_heal(pairs)
         self._story = False
+
+    def _all_ways(self, worker: RemoteMachine) -> list[tuple[str, str]]:
+        return [pair for node in self._world.machines for pair in ((worker.name, node), (node, worker.name))]
 
     def _ways_cut(self, pairs: list[tuple[str, str]]) -> None:
         for pair in pairs:

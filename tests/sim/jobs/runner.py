@@ -129,10 +129,7 @@ class SimRunner:
         """What runs ends when it ends; `stop` ends the rest."""
 
     def set_lease(self, session: int, deadline_boot_ms: int) -> None:
-        if self._world.switches.lease_of_session:
-            self._slot.store(session, deadline_boot_ms)
-        else:
-            self._slot.store_for_all(deadline_boot_ms)
+        self._slot.store(session, deadline_boot_ms)
 
     async def fence(self) -> None:
         if self.alive and self._world.switches.fence:

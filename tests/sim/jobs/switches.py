@@ -11,7 +11,6 @@ class Switches:
     kill_before_end: bool = True  # and begin while there is time left
     lock: bool = True  # a restarted node waits until nothing of the one before is left
     fence: bool = True  # before a session is opened, what ran under the last one is ended
-    lease_of_session: bool = True  # a renewal counts for keepers of its own session only
 
 
 ALL = Switches()

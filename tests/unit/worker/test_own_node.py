@@ -120,6 +120,18 @@ async def test_a_node_without_a_session_says_why(own: NodeWorld) -> None:
     assert "7 (cat" in own.beats()[-1].trouble
 
 
+async def test_a_session_that_an_earlier_process_opened_is_not_adopted(own: NodeWorld) -> None:
+    """Though it is open, and this process has asked for one: what runs under it was started before."""
+    await own.running()
+    own.seed += 1  # it draws other numbers
+    with own.cut_off():
+        await own.start_again()
+        await own.until(lambda: own.link._nonce)
+        own.see_again()
+        assert own.worker.session == 0
+    assert not own.runner.launched
+
+
 async def test_what_came_by_a_snapshot_is_started_and_killed(own: NodeWorld) -> None:
     (running,) = await own.running()
     hidden = own.give(quiet=True)

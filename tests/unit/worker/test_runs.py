@@ -57,6 +57,15 @@ async def test_what_runs_is_killed_once_when_that_is_asked(w: World) -> None:
     assert not w.worker.killing
 
 
+async def test_what_has_ended_is_not_killed(w: World) -> None:
+    (given,) = await w.running()
+    with w.cut_off():
+        w.end(given.token)
+        w.worker.kill(given.token)
+    await w.settled()
+    assert (w.runner.killed, w.state(given)) == ([], InstanceState.SUCCEEDED)
+
+
 async def test_start_and_end_are_reported(w: World) -> None:
     (given,) = await w.running()
     await asyncio.sleep(0.1)

@@ -55,6 +55,19 @@ async def test_nothing_is_started_with_too_little_of_the_lease_left(w: World) ->
     await w.launched(given)  # with the next renewal, or under the next session
 
 
+async def test_what_was_given_under_a_session_is_not_started_under_the_next(w: World) -> None:
+    first = await w.leased()
+    w.grant_ms = KILL_BEFORE_MS + 200
+    await w.until(lambda: w.runner.lease[1] - w.clock.boot_ms() < KILL_BEFORE_MS + 250)
+    given = w.give()
+    with w.cut_off():
+        await w.lapsed()
+    w.grant_ms = w.ttl_ms
+    assert await w.leased() > first
+    await asyncio.sleep(1)
+    assert (list(w.runner.launched), w.state(given)) == ([], InstanceState.WAITING)
+
+
 async def test_a_lease_that_ran_out_stays_over_until_a_fence_was_answered(w: World) -> None:
     (given,) = await w.running()
     first = w.session().id
