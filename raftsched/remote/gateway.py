@@ -27,19 +27,19 @@ from raftsched.core.actions import (
 )
 from raftsched.core.commands import BindSession, CloseSession, OpenWorker, Rejected, encode
 from raftsched.core.model import Instance
-from raftsched.core.rows import META_KEY, SESSIONS, decode_meta, newest_session
+from raftsched.core.rows import SESSIONS, newest_session, read_meta
 from raftsched.core.rules.executors import worker_key
 from raftsched.core.subjects.cluster import Session
 from raftsched.core.subjects.leasing import KILL_BEFORE_MS, AttemptsFinished, longest_poll_ms
 from raftsched.core.subjects.leasing import encode as encode_message
-from raftsched.core.tables import ReadView, Table
+from raftsched.core.tables import ReadView
 from raftsched.errors import NoLeader, RaftschedError
 from raftsched.output.keeping.output_rules import OutputRules
 from raftsched.raft.proposals.barrier import Barriers
 from raftsched.remote.grants import Grants, Request
 from raftsched.remote.held import RATE_BURST, Held, Poll
 from raftsched.remote.open_polls import OpenPolls
-from raftsched.remote.reports import STALE, Commands, NoOutputs, ReportedOutputs, batches
+from raftsched.remote.reports import Commands, ReportedOutputs, batches, stale
 from raftsched.remote.rules import allowed_of
 from raftsched.remote.runs import asked_to_end, given_runs
 from raftsched.remote.session_secrets import make_secret, nonce_of, parse, session_of, speaks_for
@@ -85,7 +85,7 @@ class Gateway:
         read: Callable[[], AbstractContextManager[ReadView]],
         clock: Clock,
         sealer: Sealer | None = None,
-        outputs: ReportedOutputs | None = None,
+        outputs: ReportedOutputs,
         output_rules: OutputRules | None = None,
         trace: Callable[[Instance], Mapping[str, str]] | None = None,
         random_bytes: Callable[[int], bytes] = token_bytes,
@@ -99,13 +99,13 @@ class Gateway:
         given = given_runs if output_rules is None else partial(given_runs, output_max=output_rules.max_of)
         self._given_runs = given if trace is None else partial(given, trace=trace)
         self._random_bytes = random_bytes
-        self._commands = Commands(node_id, read, clock, outputs or NoOutputs())
+        self._commands = Commands(node_id, read, clock, outputs)
         self._grants = Grants(raft, clock, int.from_bytes(random_bytes(7), "big"))
         self._barriers = Barriers(raft.propose)
         self._open_polls = OpenPolls(raft, clock)
         self._held: OrderedDict[int, Held] = OrderedDict()  # by number; the one that was heard of last is the last
         self._waiting = 0
-        self._look: asyncio.TimerHandle | None = None
+        self._looking: asyncio.TimerHandle | None = None
         self._stopping = False
         self._started = False
 
@@ -123,8 +123,8 @@ class Gateway:
         self._wake_all()
         self._grants.stop()
         self._open_polls.stop()
-        if self._look is not None:
-            self._look.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
 
     def _check_running(self) -> None:
         if self._stopping:
@@ -153,7 +153,7 @@ class Gateway:
                 await self._barriers.wait(PROPOSE_S)
             with self._read() as view:
                 newest, _ = newest_session(view, key)
-                level = decode_meta(view.get(Table.META, META_KEY)).level
+                level = read_meta(view).level
             secret = make_secret(self._random_bytes, level)
             command = OpenWorker(
                 key,
@@ -184,7 +184,7 @@ class Gateway:
     def _ttl_s(self) -> int:
         """Returns after how many seconds it may be worth to ask for a name again."""
         with self._read() as view:
-            ttl_ms = decode_meta(view.get(Table.META, META_KEY)).settings.worker_ttl_ms
+            ttl_ms = read_meta(view).settings.worker_ttl_ms
         return max(1, ttl_ms // 4_000)
 
     def _opened(self, name: str, number: int, secret: str) -> worker_sessions.WorkerSessionOut:
@@ -208,11 +208,8 @@ class Gateway:
     ) -> None:
         """Ends a session; one that is over already is. `check`, `owner`: see `poll`."""
         self._check_running()
-        try:
-            held = await self._find(text, owner)
-        except RaftschedError as error:
-            if error.code != "session-over":
-                raise
+        held = await self._look(text, owner)
+        if held is None:
             return
         check(held.row)
         await self._raft.propose([encode(CloseSession(held.row.id, tuple(request.ran)))], PROPOSE_S)
@@ -230,12 +227,7 @@ class Gateway:
         """Gives a session that is this owner's of a token (`bound`) to another (`owner`); one that is theirs already
         stays so. `check`: see `poll`. Raises what `poll` does."""
         self._check_running()
-        try:
-            held = await self._find(text, owner)
-        except RaftschedError as error:
-            if error.code != "session-over":
-                raise
-            held = await self._find(text, bound)
+        held = await self._look(text, owner) or await self._find(text, bound)
         check(held.row)
         secret = text.partition("-")[2]
         if speaks_for(held.row, secret, owner):
@@ -252,6 +244,15 @@ class Gateway:
 
     async def _find(self, text: str, owner: str) -> Held:
         """Returns the session. Raises RaftschedError session-over, and NoLeader: this node may not have heard of it."""
+        held = await self._look(text, owner)
+        if held is None:
+            raise RaftschedError(
+                "session-over", "There is no such session, or not any more: end what runs under it, and open another."
+            )
+        return held
+
+    async def _look(self, text: str, owner: str) -> Held | None:
+        """Returns the session; None: it is over. Raises NoLeader."""
         number, secret = parse(text) or (0, "")
         held = self._held.get(number)
         if held is not None and not held.over and speaks_for(held.row, secret, owner):
@@ -264,10 +265,6 @@ class Gateway:
             await self._barriers.wait(PROPOSE_S)
             with self._read() as view:
                 found = self._hold(view, text, owner)
-        if found is None:
-            raise RaftschedError(
-                "session-over", "There is no such session, or not any more: end what runs under it, and open another."
-            )
         return found
 
     def _hold(self, view: ReadView, text: str, owner: str) -> Held | None:
@@ -384,8 +381,8 @@ class Gateway:
         loop = asyncio.get_running_loop()
         timer = loop.call_later(seconds, poll.event.set)
         self._waiting += 1
-        if self._look is None:
-            self._look = loop.call_later(LOOK_S, self._look_who_is_there)
+        if self._looking is None:
+            self._looking = loop.call_later(LOOK_S, self._look_who_is_there)
         try:
             await poll.event.wait()
         finally:
@@ -405,7 +402,7 @@ class Gateway:
             raise RaftschedError("session-over")
 
     def _look_who_is_there(self) -> None:
-        self._look = None
+        self._looking = None
         for held in self._held.values():
             for poll in held.polls:
                 if poll.gone():
@@ -413,7 +410,7 @@ class Gateway:
                 elif poll.ended():  # it may be alive, and read the answer: that it is given as ever
                     self._leave(held, poll)
         if self._waiting:
-            self._look = asyncio.get_running_loop().call_later(LOOK_S, self._look_who_is_there)
+            self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look_who_is_there)
 
     # ------------------------------------------------------------ reports
 
@@ -427,7 +424,7 @@ class Gateway:
         for batch in batches(given):
             answers = await self._raft.propose([command for _, command in batch], PROPOSE_S)
             refused += [
-                RefusedReport(token=report.token, code="stale", detail=STALE)
+                stale(report.token)
                 for (report, _), answer in zip(batch, answers, strict=True)
                 if isinstance(answer, Rejected)
             ]
@@ -454,27 +451,22 @@ class Gateway:
                     self._act(action)
 
     def _act(self, action: Action) -> None:
+        if not isinstance(action, AttemptAssigned | AttemptEnded | KillAsked | SessionChanged | SessionBound):
+            return
+        held = self._held.get(action.session)
+        if held is None:
+            return
         if isinstance(action, AttemptAssigned):
-            held = self._held.get(action.session)
-            if held is not None:
-                held.wake()
+            held.wake()
         elif isinstance(action, AttemptEnded):
-            held = self._held.get(action.session)
-            if held is not None:
-                held.ending.discard(action.token)
+            held.ending.discard(action.token)
         elif isinstance(action, KillAsked):
-            held = self._held.get(action.session)
-            if held is not None:
-                held.ending.add(action.token)
-                held.wake()
-        elif isinstance(action, SessionChanged) and not action.open:
-            held = self._held.pop(action.session, None)
-            if held is not None:
-                held.over = True
-                held.wake()
-                self._open_polls.forget(action.session)
-        elif isinstance(action, SessionBound) and action.session in self._held:
+            held.ending.add(action.token)
+            held.wake()
+        elif isinstance(action, SessionBound):
             self._read_again()
+        elif not action.open:
+            self._end(held)
 
     def _read_again(self) -> None:
         """Reads the sessions again: the state came by another way than entry by entry (a snapshot), or a session is
@@ -483,12 +475,17 @@ class Gateway:
             for number, held in list(self._held.items()):
                 row = SESSIONS.get(view, number)
                 if row is None or not row.open:
-                    held.over = True
-                    del self._held[number]
-                    self._open_polls.forget(number)
+                    self._end(held)
                 else:
                     held.row, held.ending = row, set(asked_to_end(view, number))
-                held.wake()
+                    held.wake()
+
+    def _end(self, held: Held) -> None:
+        """The session is over."""
+        held.over = True
+        del self._held[held.row.id]
+        self._open_polls.forget(held.row.id)
+        held.wake()
 
     def _wake_all(self) -> None:
         for held in self._held.values():
@@ -497,4 +494,4 @@ class Gateway:
 
 def _is_later(view: ReadView, number: int) -> bool:
     """Returns whether there may be a session of this number which this node has not heard of: numbers only grow."""
-    return number > decode_meta(view.get(Table.META, META_KEY)).last_session
+    return number > read_meta(view).last_session

@@ -152,14 +152,7 @@ class Outputs:
         return row, run
 
     async def _take(
-        self,
-        session: int,
-        run: OutputOwner,
-        token: int,
-        offset: int,
-        pieces: Sequence[Piece],
-        size: int,
-        end: bool,
+        self, session: int, run: OutputOwner, token: int, offset: int, pieces: Sequence[Piece], size: int, end: bool
     ) -> UploadOut:
         copy = self._copies.get(token)
         if copy is None:

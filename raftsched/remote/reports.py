@@ -14,7 +14,7 @@ from raftsched.bounds import ERROR_MAX
 from raftsched.core.commands import Ended, LoseAttempt, ReportProgress, SelfReport, Started, encode
 from raftsched.core.limits import RESULT_MAX, STATE_MAX
 from raftsched.core.model import Outcome, OutputRef, Verdict
-from raftsched.core.rows import META_KEY, decode_meta
+from raftsched.core.rows import read_meta
 from raftsched.core.rules.results import DROPPED
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError
@@ -53,27 +53,11 @@ class ReportedOutputs(Protocol):
     def verify(self, place: OutputPlace) -> tuple[str, OutputRef]: ...
 
 
-class NoOutputs:
-    """Keeps nothing, for a node without a store of outputs."""
-
-    async def store(
-        self, token: int, run: OutputOwner | None, ended_at_ms: int, output: str | Sequence[Printed]
-    ) -> OutputRef | None:
-        return None
-
-    def verify(self, place: OutputPlace) -> tuple[str, OutputRef]:
-        raise RaftschedError("invalid-body", "this node has no outputs")
-
-
 class Commands:
     """Makes commands of reports."""
 
     def __init__(
-        self,
-        node_id: str,
-        read: Callable[[], AbstractContextManager[ReadView]],
-        clock: Clock,
-        outputs: ReportedOutputs,
+        self, node_id: str, read: Callable[[], AbstractContextManager[ReadView]], clock: Clock, outputs: ReportedOutputs
     ) -> None:
         self._node_id = node_id
         self._read = read
@@ -88,7 +72,7 @@ class Commands:
         with self._read() as view:
             live = [report for report in reports if view.get(Table.ASSIGNED, assigned_key(session, report.token))]
         known = {report.token for report in live}
-        refused = [_stale(report.token) for report in reports if report.token not in known]
+        refused = [stale(report.token) for report in reports if report.token not in known]
         stored = [report for report in live if report.output and not isinstance(report.output, OutputPlace)]
         kept = await asyncio.gather(*(self._kept(session, since_ms, report) for report in stored))  # with one flush
         refs = {report.token: ref for report, ref in zip(stored, kept, strict=True)}
@@ -111,7 +95,7 @@ class Commands:
         if not reports:
             return False
         with self._read() as view:
-            last = decode_meta(view.get(Table.META, META_KEY)).last_token
+            last = read_meta(view).last_token
         return any(report.token > last for report in reports)
 
     async def _kept(self, session: int, since_ms: int, report: Report) -> OutputRef | RaftschedError | None:
@@ -197,7 +181,8 @@ def not_valid(token: int, why: str) -> RefusedReport:
     return RefusedReport(token=token, code="invalid", detail=why[:ERROR_MAX])
 
 
-def _stale(token: int) -> RefusedReport:
+def stale(token: int) -> RefusedReport:
+    """Returns the refusal of a report that comes too late, or is not of its session."""
     return RefusedReport(token=token, code="stale", detail=STALE)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from raftsched.bounds import OUTPUT_MAX
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import GRACE_MS, Attempt, Instance, Job
-from raftsched.core.rows import decode_instance, job_of
+from raftsched.core.rows import INSTANCES, job_of
 from raftsched.core.rules.references import find_secret
 from raftsched.core.tables import ReadView, Table, after, assigned_key, from_u64, u64
 from raftsched.security.sealing import Sealer
@@ -44,8 +44,7 @@ def given_runs(
     for key, instance_key in view.scan(Table.ASSIGNED, assigned_key(session, above + 1), after(u64(session))):
         if count >= most or size >= ANSWER_BYTES:
             return
-        raw = view.get(Table.INSTANCES, instance_key)
-        instance = None if raw is None else decode_instance(raw)
+        instance = INSTANCES.get(view, instance_key)
         attempt = None if instance is None else instance.live
         if instance is None or attempt is None or attempt.token != from_u64(key[8:]):
             continue
@@ -62,8 +61,8 @@ def asked_to_end(view: ReadView, session: int) -> Iterator[int]:
     """Yields the tokens of the runs of a session that are asked to end."""
     prefix = u64(session)
     for key, instance_key in view.scan(Table.ASSIGNED, prefix, after(prefix)):
-        raw = view.get(Table.INSTANCES, instance_key)
-        if raw is not None and decode_instance(raw).kill_asked:
+        instance = INSTANCES.get(view, instance_key)
+        if instance is not None and instance.kill_asked:
             yield from_u64(key[8:])
 
 

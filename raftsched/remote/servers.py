@@ -156,10 +156,7 @@ def _decoded(answer: Answer, kind: type[_T]) -> _T:
 
 
 def http_servers(
-    addresses: Sequence[Address],
-    token: str | None = None,
-    trust: Trust = SYSTEM,
-    file: TokenFile | None = None,
+    addresses: Sequence[Address], token: str | None = None, trust: Trust = SYSTEM, file: TokenFile | None = None
 ) -> tuple[list[HttpServer], Transport]:
     """Returns the nodes at these addresses, and what to close in the end. `file`: where the token is from. Raises
     ClientError "insecure" when the token would go to one of them unencrypted."""

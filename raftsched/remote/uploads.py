@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
@@ -39,21 +40,21 @@ TIDY_BYTES = 16 * 1024 * 1024  # of outputs that nobody asks for any more
 log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class _Upload:
     """A run's output, as far as it was sent."""
 
-    def __init__(self, session: str, token: int, now: float) -> None:
-        self.session = session
-        self.token = token
-        self.began = now
-        self.at = 0  # the place up to which the node has it
-        self.sent = False  # something was: a node may have a copy
-        self.restarts = 0
-        self.moved = now  # when a node last took something
-        self.place: OutputPlace | None = None
-        self.stopped = ""  # why no more of it is sent, in words
-        self.ending = asyncio.Event()
-        self.task: asyncio.Task[None] | None = None  # sends pieces while the run goes on
+    session: str
+    token: int
+    began: float
+    at: int = 0  # the place up to which the node has it
+    sent: bool = False  # something was: a node may have a copy
+    restarts: int = 0
+    moved: float = 0.0  # when a node last took something, once the run has ended
+    place: OutputPlace | None = None
+    stopped: str = ""  # why no more of it is sent, in words
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None  # sends pieces while the run goes on
 
 
 class Uploads:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path  # the supervisor loads this module, and all that it forks would be larger for it
 
 
 def replace_whole(path: Path, data: bytes) -> None:
@@ -34,3 +37,12 @@ def sync_directory(directory: Path | str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def write_at(fd: int, data: bytes | bytearray, offset: int) -> int:
+    """Writes all of it there, and returns its length. Raises OSError."""
+    done = 0
+    with memoryview(data) as whole:
+        while done < len(data):
+            done += os.pwrite(fd, whole[done:], offset + done)
+    return len(data)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from raftsched.output.format.redaction import Redactor
+from raftsched.system.whole_file import write_at
 
 INLINE_MAX = 32 * 1024  # output up to this stays in memory and travels in the message of the end
 STDOUT, STDERR, NOTE = 1, 2, 3
@@ -167,9 +168,7 @@ class Capture:
     def leave_out(self, count: int, now_ms: int) -> None:
         """So many bytes, which were printed next, are not there. The head ends here; what came behind it is left out as
         well, for there is one gap."""
-        for stream, data in self._begun.items():
-            self._write(stream, data, now_ms)
-            self._begun[stream] = b""
+        self._end_characters(now_ms)
         self._left_out += self._rest_size + count
         self._rest.clear()
         self._rest_size = 0
@@ -217,9 +216,9 @@ class Capture:
             for frame in self._rest_frames():
                 waiting += frame
                 if len(waiting) > _AT_ONCE:
-                    end += _write_at(self._fd, waiting, end)
+                    end += write_at(self._fd, waiting, end)
                     waiting.clear()
-            end += _write_at(self._fd, waiting, end)
+            end += write_at(self._fd, waiting, end)
             os.ftruncate(self._fd, end)
             self._rest_changed = False
         finally:
@@ -229,7 +228,7 @@ class Capture:
 
     def _flush_head(self) -> None:
         if self._unwritten:
-            self._written += _write_at(self._fd, b"".join(self._unwritten), self._written)
+            self._written += write_at(self._fd, b"".join(self._unwritten), self._written)
             self._unwritten.clear()
             self._unwritten_size = 0
 
@@ -244,8 +243,11 @@ class Capture:
         for stream, data in self._hider.rest() if self._hider is not None else ():
             self._write(stream, self._begun[stream] + data, 0)
             self._begun[stream] = b""
+        self._end_characters(0)
+
+    def _end_characters(self, now_ms: int) -> None:
         for stream, data in self._begun.items():
-            self._write(stream, data, 0)
+            self._write(stream, data, now_ms)
             self._begun[stream] = b""
 
     def tail(self) -> str:
@@ -298,12 +300,3 @@ def _locked(fd: int) -> bool:
     except OSError:  # files of this disk cannot be locked
         pass
     return True
-
-
-def _write_at(fd: int, data: bytes | bytearray, offset: int) -> int:
-    """Writes all of it and returns its length."""
-    done = 0
-    with memoryview(data) as whole:
-        while done < len(data):
-            done += os.pwrite(fd, whole[done:], offset + done)
-    return len(data)

@@ -108,11 +108,8 @@ class OutputRules:
         the segments of an earlier process."""
         with self._read() as view:
             age_ms = read_meta(view).settings.output_keep_ms
-            own = {}
-            for owner, row in self._rows(view, owners):
-                if row.output_keep_ms is not None:
-                    own[owner] = row.output_keep_ms
-        return age_ms, own
+            rows = self._rows(view, owners)
+            return age_ms, {owner: row.output_keep_ms for owner, row in rows if row.output_keep_ms is not None}
 
     def copies(self, owners: Collection[str]) -> tuple[int, dict[str, int]]:
         """Returns on how many nodes output is to be, and for these owners of segments where their namespaces say it."""

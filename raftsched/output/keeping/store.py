@@ -40,6 +40,7 @@ from raftsched.output.keeping.owner_record import OutputOwner, body_of
 from raftsched.output.keeping.segment_table import SegmentTable, Synced
 from raftsched.output.reading.open_outputs import OpenTexts
 from raftsched.output.reading.text import Text, stream_number
+from raftsched.system.whole_file import write_at
 
 log = logging.getLogger(__name__)
 _RECENT_MAX = 1_000
@@ -220,10 +221,7 @@ class OutputStore:
         offset = end + len(before)
         starts.setdefault(at.number, end)
         for piece in chain((before + head,), pieces):
-            done = 0
-            while done < len(piece):
-                done += os.pwrite(at.fd, memoryview(piece)[done:], end + done)
-            end += done
+            end += write_at(at.fd, piece, end)
         self._count(at, end)
         return OutputRef(at.number, offset, digests.shown, digests.shown_sha256, record.truncated)
 

@@ -43,12 +43,7 @@ _EXIT_AT_IMPORT = "the module of the function ended the process when it was impo
 class PythonService:
     """Runs in a process of its own; see service.py."""
 
-    def __init__(
-        self,
-        pythonpath: Sequence[str],
-        runs_max: int,
-        memory_max: int,
-    ) -> None:
+    def __init__(self, pythonpath: Sequence[str], runs_max: int, memory_max: int) -> None:
         """The process ends after `runs_max` runs, or after the first one that leaves it with more than `memory_max`
         bytes in memory."""
         self._pythonpath = pythonpath

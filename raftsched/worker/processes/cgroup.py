@@ -9,6 +9,7 @@ a subtree the limits are those of limits.py alone. Rules: Linux, Documentation/a
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 
 _WANTED = ("memory", "pids")
@@ -106,11 +107,7 @@ def leave(directory: str | None) -> bool:
         return False
     killed = False
     with suppress(OSError):
-        killed = any(
-            line.split()[0] == "oom_kill" and line.split()[1] != "0"
-            for line in _read(directory, "memory.events").splitlines()
-            if len(line.split()) == 2
-        )
+        killed = re.search(r"^oom_kill (?!0$)", _read(directory, "memory.events"), re.MULTILINE) is not None
     with suppress(OSError):
         os.rmdir(directory)
     return killed

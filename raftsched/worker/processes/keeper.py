@@ -15,6 +15,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
 
@@ -341,10 +342,8 @@ class Tree:
 def describe_exit(code: int, why: str | None = None) -> str:
     what = f"exit code {code}"
     if code > 128:
-        try:
+        with suppress(ValueError):
             what = f"killed by {signal.Signals(code - 128).name}"
-        except ValueError:
-            pass
     return f"{what}: {why}" if why else what
 
 
@@ -375,10 +374,8 @@ def keep_attempt(
     token = launch.token
 
     def send(message: wire.Started | wire.Progress | wire.Finished) -> None:
-        try:
+        with suppress(OSError):  # the supervisor is gone, and so is everybody who would like to know
             control.send(wire.encode(message))
-        except OSError:  # the supervisor is gone, and so is everybody who would like to know
-            pass
 
     def done(outcome: int, exit_code: int | None, error: str | None, began: int | None = started_at_ms) -> None:
         kept = tree.capture.finish(token)

@@ -10,8 +10,10 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+from raftsched.worker.processes.linux import pids, signal_if
 from raftsched.worker.processes.users import User
 
 VARIABLE = "RAFTSCHED_RUNS_OF"
@@ -39,8 +41,8 @@ def end_leftovers(mark: str, users: Sequence[User] = ()) -> list[int]:
 
 
 def _end(entry: bytes) -> list[int]:
-    pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
-    return [pid for pid in pids if pid != os.getpid() and _has(pid, entry) and _kill(pid, entry)]
+    has, others = partial(_has, entry), (pid for pid in pids() if pid != os.getpid())
+    return [pid for pid in others if has(pid) and signal_if(has, pid, signal.SIGKILL)]
 
 
 @contextmanager
@@ -57,26 +59,9 @@ def _looking_as(user: User) -> Iterator[None]:
         _libc.setfsgid(gid)
 
 
-def _has(pid: int, entry: bytes) -> bool:
+def _has(entry: bytes, pid: int) -> bool:
     """proc(5), environ: as it was when the process began its program. What is dead and not waited for has none."""
     try:
         return entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:  # it is somebody else's, or gone
         return False
-
-
-def _kill(pid: int, entry: bytes) -> bool:
-    # The number may have been given to somebody else since it was read; a pidfd stays with its process.
-    try:
-        fd = os.pidfd_open(pid)
-    except OSError:
-        return False
-    try:
-        if not _has(pid, entry):
-            return False
-        signal.pidfd_send_signal(fd, signal.SIGKILL)
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
-    return True

@@ -8,7 +8,7 @@ import re
 import signal
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
@@ -165,14 +165,18 @@ def rename(text: str) -> None:
         ctypes.memmove(start, text.encode()[: size - 1].ljust(size, b"\0"), size)
 
 
+def pids() -> list[int]:
+    """Returns the numbers of all processes."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
 def descendants(root: int, leave_out: Iterable[int] = ()) -> list[tuple[int, int]]:
     """(pid, parent) of everything below `root`; the trees of its children in `leave_out` are left out."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            parent = _parent(int(name))
-            if parent is not None:
-                children.setdefault(parent, []).append(int(name))
+    for pid in pids():
+        parent = _parent(pid)
+        if parent is not None:
+            children.setdefault(parent, []).append(pid)
     spared = set(leave_out)
     found: list[tuple[int, int]] = []
     level = [(pid, root) for pid in children.get(root, ()) if pid not in spared]
@@ -188,27 +192,32 @@ def lives_below(root: int) -> bool:
     return any(fields is not None and fields[0] not in (b"Z", b"X") for fields in states)
 
 
-def _signal(pid: int, parent: int, number: signal.Signals) -> None:
-    # The number may have been given to somebody else since it was read; a pidfd stays with its process.
+def signal_if(is_it: Callable[[int], bool], pid: int, number: signal.Signals) -> bool:
+    """Signals the process if it is the one that is meant, and returns whether it did. The number may have been given to
+    somebody else since it was read; a pidfd stays with its process."""
     try:
         fd = os.pidfd_open(pid)
     except OSError:
-        return
+        return False
     try:
-        if _parent(pid) in (parent, os.getpid()):
-            signal.pidfd_send_signal(fd, number)
+        if not is_it(pid):
+            return False
+        signal.pidfd_send_signal(fd, number)
     except OSError:
-        pass
+        return False
     finally:
         os.close(fd)
+    return True
+
+
+def _signal(pid: int, parent: int, number: signal.Signals) -> None:
+    signal_if(lambda found: _parent(found) in (parent, os.getpid()), pid, number)
 
 
 def kill_group(leader: int, number: int) -> None:
     """Signals a process group; nothing happens when it is empty. The kernel does it in one go, forks cannot escape."""
-    try:
+    with suppress(OSError):
         os.killpg(leader, number)
-    except OSError:
-        pass
 
 
 def has_children() -> bool:

@@ -237,14 +237,18 @@ class Pool:
         except OSError as exc:
             self._emit(wire.not_begun(launch.token, cannot_start(exc), self._clock.wall_ms()))
             return False
-        service.place = place
         place.count += 1
         self._count += 1
+        self._begin(service, place, launch)
+        return True
+
+    def _begin(self, service: Service, place: Place, launch: wire.Launch) -> None:
+        """Gives a service that was started its first run."""
+        service.place = place
         self._services.append(service)
         self._give(service, launch)
         if self._end_at is not None:
             self._wind_down(service, self._clock.boot_ms())
-        return True
 
     def _grow_at(self, place: Place, since: int) -> int:
         return max(since + GROW_AFTER_MS, place.grown_at + GROW_EVERY_MS)
@@ -375,11 +379,7 @@ class Pool:
             self._give(service, launch)
             return
         service = self._host.start_service("http", launch.session, self._http())
-        service.place = Place((launch.namespace, ""))
-        self._services.append(service)
-        self._give(service, launch)
-        if self._end_at is not None:
-            self._wind_down(service, self._clock.boot_ms())
+        self._begin(service, Place((launch.namespace, "")), launch)
 
     def _http_service(self, launch: wire.Launch) -> Service | None:
         """Returns the one that is to take it; None: another one has to be started."""

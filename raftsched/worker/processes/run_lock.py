@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from raftsched.errors import StartupError
@@ -39,38 +40,29 @@ class RunLock:
         self.waits_for = ""
         self._clock = clock
 
-    async def take(self, patience_s: float | None) -> int:
-        """The descriptor that holds it. Kills the supervisor that the file names, and runs that nothing guards any
-        more. Raises StartupError when it is still held after `patience_s` (None: waits as long as it takes)."""
+    async def take(self) -> int:
+        """The descriptor that holds it, however long it takes. Kills the supervisor that the file names, and runs that
+        nothing guards any more. Raises StartupError: the file cannot be opened or written."""
         try:
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as exc:
             raise StartupError(f"{self.path} cannot be opened: {exc.strerror}.") from None
-        now = self._clock.monotonic()
-        give_up_at = None if patience_s is None else now + patience_s
-        say_at = now + FIRST_WORD_S
+        say_at = self._clock.monotonic() + FIRST_WORD_S
         try:
             while True:
-                left: list[int] = []
                 try:
                     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    locked = False
-                else:
-                    locked = True
-                    left = await asyncio.to_thread(end_leftovers, mark_of(fd), self._users)
-                if locked and not left:
-                    os.pwrite(fd, padded(""), 0)  # now, so that noting the pid later takes no more space
-                    if self.waits_for:
-                        log.info("%s is free: nothing of an earlier run is left", self.path)
-                    return fd
-                if not locked:
+                    left = []
                     _end_named(os.pread(fd, NOTE_BYTES, 0))
+                else:
+                    left = await asyncio.to_thread(end_leftovers, mark_of(fd), self._users)
+                    if not left:
+                        os.pwrite(fd, padded(""), 0)  # now, so that noting the pid later takes no more space
+                        if self.waits_for:
+                            log.info("%s is free: nothing of an earlier run is left", self.path)
+                        return fd
                 now = self._clock.monotonic()
-                if give_up_at is not None and now >= give_up_at:
-                    raise StartupError(
-                        f"Processes of an earlier run of this node do not end; they hold {self.path} (lsof shows them)."
-                    )
                 if now >= say_at:
                     say_at = now + WORDS_EVERY_S
                     whom = [linux.describe(pid) or str(pid) for pid in left]
@@ -106,7 +98,7 @@ def holders(path: Path) -> list[str]:
     look: pid, name and state (proc(5))."""
     file = os.path.realpath(path)
     found: set[int] = set()
-    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+    for pid in linux.pids():
         if pid != os.getpid() and _has_open(pid, file):
             found.add(pid)
             found.update(below for below, _ in linux.descendants(pid))
@@ -140,20 +132,10 @@ def _end_named(note: bytes) -> None:
     up, should it have been stopped."""
     words = note.decode("ascii", "replace").split()
     for at, number in ((0, signal.SIGKILL), (2, signal.SIGCONT)):
-        if len(words) >= at + 2:
-            _signal(words[at], words[at + 1], number)
+        if len(words) >= at + 2 and words[at].isdigit():
+            linux.signal_if(partial(_is_of, words[at + 1]), int(words[at]), number)
 
 
-def _signal(pid: str, started: str, number: signal.Signals) -> None:
-    """Signals this process, if it still is the one that was started then."""
-    try:
-        fd = os.pidfd_open(int(pid))
-    except (ValueError, OSError):
-        return
-    try:
-        if linux.start_time(int(pid)) == started:
-            signal.pidfd_send_signal(fd, number)
-    except OSError:
-        pass
-    finally:
-        os.close(fd)
+def _is_of(started: str, pid: int) -> bool:
+    """Returns whether the process is the one that was started then."""
+    return linux.start_time(pid) == started

@@ -86,13 +86,7 @@ def self_report_of(said: wire.SelfReport) -> SelfReport | None:
 
 class Runner:
     def __init__(
-        self,
-        directory: Path,
-        output: OutputStore,
-        clock: Clock,
-        *,
-        options: Options,
-        umask: int = -1,
+        self, directory: Path, output: OutputStore, clock: Clock, *, options: Options, umask: int = -1
     ) -> None:
         """`directory` is the node's data directory; the caller is its only user (the store's lock sees to that).
         `umask`: of what runs; -1: that of this process."""
@@ -126,23 +120,23 @@ class Runner:
 
     # ------------------------------------------------------------ life
 
-    async def start(self, patience_s: float | None = None) -> None:
-        """Ends what an earlier supervisor of this directory left and starts a new one; nothing of the old is left then.
+    async def start(self) -> None:
+        """Ends what an earlier supervisor of this directory left, however long that takes, and starts a new one;
+        nothing of the old is left then.
 
-        Nothing to do when one is alive. Raises StartupError when something of the old one still runs after
-        `patience_s` (None: waits as long as it takes)."""
+        Nothing to do when one is alive. Raises StartupError: it ends while it starts, or its lock cannot be written."""
         if self.alive:
             return
         self._loop = asyncio.get_running_loop()
         for _ in range(START_ATTEMPTS):
-            await self._start_once(patience_s)
+            await self._start_once()
             if self.alive:
                 return
         raise StartupError("The supervisor process ended while it started; its error output says why.")
 
-    async def _start_once(self, patience_s: float | None) -> None:
+    async def _start_once(self) -> None:
         """Returns when the supervisor is ready, or has ended: somebody may have killed it."""
-        lock = await self._lock.take(patience_s)
+        lock = await self._lock.take()
         try:
             ours = self._begin(lock)
         except OSError as exc:
@@ -214,7 +208,7 @@ class Runner:
         await self._appender.drain()
         if self._spawned:
             # The supervisor may have been killed: only the lock tells that its keepers are done as well.
-            os.close(await self._lock.take(None))
+            os.close(await self._lock.take())
             self._reap()
         self._disk.shutdown()
         if self._slot_fd >= 0:

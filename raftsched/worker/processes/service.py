@@ -15,6 +15,7 @@ import socket
 import struct
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -147,10 +148,8 @@ def keep_service(
         return wire.Collected(frames, spooled, truncated, tail)
 
     def send(message: wire.Collected | wire.ServiceExited) -> None:
-        try:
+        with suppress(OSError):
             control.send(wire.encode(message))
-        except OSError:
-            pass
 
     hides = 0  # the version that it knows
 

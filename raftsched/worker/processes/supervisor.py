@@ -14,6 +14,7 @@ import signal
 import socket
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NoReturn
 
 import msgspec
@@ -39,27 +40,19 @@ KEEPER_KILLED = "its keeper process was killed"
 _READ = 256 * 1024
 
 
+@dataclass(slots=True, eq=False)
 class _AttemptKeeper:
-    __slots__ = ("asked", "control", "done", "end_by", "launch", "pid", "stopping")
-
-    def __init__(self, pid: int, control: socket.socket, launch: wire.Launch, end_by: int) -> None:
-        self.pid = pid
-        self.control = control
-        self.launch = launch
-        self.done = False  # has reported the end
-        self.end_by = end_by  # boot ms; a keeper that goes on for longer hangs, or was stopped by somebody
-        self.asked: wire.Finished | None = None  # what to report when it is ended for that
-        self.stopping = False  # that is: its node stops, and nobody asked for more
+    pid: int
+    control: socket.socket
+    launch: wire.Launch
+    end_by: int = NEVER  # boot ms; a keeper that goes on for longer hangs, or was stopped by somebody
+    done: bool = False  # has reported the end
+    asked: wire.Finished | None = None  # what to report when it is ended for that
+    stopping: bool = False  # that is: its node stops, and nobody asked for more
 
 
 class Supervisor:
-    def __init__(
-        self,
-        node: socket.socket,
-        context: KeeperContext,
-        sentinel_fd: int,
-        open_files: int,
-    ) -> None:
+    def __init__(self, node: socket.socket, context: KeeperContext, sentinel_fd: int, open_files: int) -> None:
         """`sentinel_fd`: the read end of a pipe whose write end only the sentinel has. `open_files`: as options.Start
         has it."""
         self._open_files = open_files
@@ -230,7 +223,7 @@ class Supervisor:
             self.emit(wire.encode(wire.not_begun(launch.token, cannot_start(exc), self._clock.wall_ms())))
             return
         # Its task stays with its own keeper: processes for python are forked from here, and run the code of jobs.
-        keeper = _AttemptKeeper(pid, control, msgspec.structs.replace(launch, task=b""), NEVER)
+        keeper = _AttemptKeeper(pid, control, msgspec.structs.replace(launch, task=b""))
         self._end_by(keeper, launch.timeout_ms + launch.grace_ms)
         self._attempts[launch.token] = keeper
         self._watch(control, lambda: self._from_attempt(keeper))

@@ -206,11 +206,9 @@ class ServiceExited(msgspec.Struct, array_like=True, frozen=True, tag=21):
 
 
 # One byte in front of what a service answers about a run: 0, or several of
-WROTE, DIRTY, STALE = (
-    1,
-    2,
-    4,
-)  # printed something; left something behind; its code is out of date, nothing was run
+WROTE = 1  # printed something
+DIRTY = 2  # left something behind
+STALE = 4  # its code is out of date, nothing was run
 SAYS = 8  # alone: no answer yet, but a Progress
 
 # From the supervisor to a keeper: one byte, and for kill, timeout and stop the grace period (4 bytes, milliseconds)

@@ -45,10 +45,7 @@ class Found(msgspec.Struct):
 
 
 async def discover(
-    modules: Sequence[str],
-    pythonpath: Sequence[Path],
-    environ: dict[str, str],
-    given: Mapping[str, str] = _NONE,
+    modules: Sequence[str], pythonpath: Sequence[Path], environ: dict[str, str], given: Mapping[str, str] = _NONE
 ) -> dict[str, str]:
     """Handlers by name, as "package.module:function": those that `modules` register, those `given` to the node as such,
     and those of installed packages. `environ`: what the processes of jobs see. Raises StartupError when one of
@@ -57,7 +54,7 @@ async def discover(
         return {}
     root = str(Path(raftsched.__file__).parent.parent)
     env = {**environ, "PYTHONPATH": os.pathsep.join(p for p in (root, environ.get("PYTHONPATH")) if p)}
-    argv = [sys.executable, "-P", "-m", _MODULE, "--package-root", root]
+    argv = [sys.executable, "-P", "-m", _MODULE]
     for path in pythonpath:
         argv += ["--pythonpath", str(path)]
     for name, where in given.items():
@@ -212,7 +209,6 @@ def _failure(work: Callable[[], object]) -> str | None:
 
 def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog=_MODULE)
-    parser.add_argument("--package-root", required=True)
     parser.add_argument("--pythonpath", action="append", default=[])
     parser.add_argument("--call", action="append", default=[])
     parser.add_argument("modules", nargs="*")

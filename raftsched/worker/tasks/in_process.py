@@ -28,6 +28,7 @@ from raftsched.worker.executors.raised import error_of
 from raftsched.worker.executors.returned import NotRun, check_run, encode_result
 from raftsched.worker.ports import Runs
 from raftsched.worker.processes import wire
+from raftsched.worker.processes.keeper import asked_error
 from raftsched.worker.processes.runner import RunEnd, RunSpec
 
 log = logging.getLogger(__name__)
@@ -47,10 +48,6 @@ def with_in_process_handlers(calls: Mapping[str, str], inside: Mapping[str, Hand
     if len(found) > handlers.HANDLERS_MAX:
         raise StartupError(f"handlers: a node has {len(found)}; {handlers.HANDLERS_MAX} is the limit")
     return found
-
-
-def _timed_out(timeout_s: float) -> str:
-    return f"timed out after {timeout_s:g} s"
 
 
 def inside_alone(calls: Mapping[str, str]) -> dict[str, str]:
@@ -143,8 +140,8 @@ class InProcessRunner:
         name = task.function.removeprefix(PREFIX)
         run.task = background.start("handlers", self._run(run, name, task), context)
         run.task.add_done_callback(lambda _: self._over(run))
-        timeout_s = spec.timeout_ms / 1000
-        run.timer = loop.call_later(timeout_s, self._end, spec.token, Outcome.TIMED_OUT, _timed_out(timeout_s))
+        why = asked_error(wire.TIMED_OUT, spec.timeout_ms)
+        run.timer = loop.call_later(spec.timeout_ms / 1000, self._end, spec.token, Outcome.TIMED_OUT, why)
         self.on_started(spec.token, run.started_at_ms)
         self._look()
 
@@ -177,10 +174,11 @@ class InProcessRunner:
     def _time(self, run: _Run) -> None:
         """Notes that a run which comes to its end is past its timeout, if nobody could tell it: what blocks the event
         loop keeps the timer from it, too."""
-        took_s, timeout_s = self._clock.monotonic() - run.began, run.spec.timeout_ms / 1000
-        if run.asked is None and took_s > timeout_s:
+        took_s, timeout_ms = self._clock.monotonic() - run.began, run.spec.timeout_ms
+        if run.asked is None and took_s > timeout_ms / 1000:
             run.asked = Outcome.TIMED_OUT
-            run.why = f"{_timed_out(timeout_s)}: it blocked the event loop, and was over after {took_s:.3f} s"
+            late = f"it blocked the event loop, and was over after {took_s:.3f} s"
+            run.why = f"{asked_error(wire.TIMED_OUT, timeout_ms)}: {late}"
 
     def _over(self, run: _Run) -> None:
         """Reports the end, also of a run that was asked to end before it had begun."""

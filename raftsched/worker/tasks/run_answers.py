@@ -19,10 +19,7 @@ FORGED = "its process said what no run says of itself"
 
 def said_by(token: int, message: bytes) -> wire.Finished | None:
     """The end of the run of this token; None when it is anything else."""
-    try:
-        done = wire.decode_up(message)
-    except (ValueError, RecursionError):
-        return None
+    done = _decoded(message)
     if not isinstance(done, wire.Finished) or done.token != token or done.outcome not in _OUTCOMES:
         return None
     if done.frames or done.spooled or done.truncated or not done.begun or done.alone:
@@ -40,10 +37,7 @@ def said_by(token: int, message: bytes) -> wire.Finished | None:
 
 def is_self_report(token: int, message: bytes) -> bool:
     """Returns whether it says something that the run of this token may say while it runs."""
-    try:
-        said = wire.decode_up(message)
-    except (ValueError, RecursionError):
-        return False
+    said = _decoded(message)
     return isinstance(said, wire.Progress) and said.token == token and _may_be_reported(said.said)
 
 
@@ -59,11 +53,16 @@ def _may_be_reported(said: wire.SelfReport) -> bool:
 
 def is_stale(token: int, message: bytes) -> bool:
     """Returns whether it says that it ran nothing of the run of this token."""
-    try:
-        done = wire.decode_up(message)
-    except (ValueError, RecursionError):
-        return False
+    done = _decoded(message)
     return isinstance(done, wire.Finished) and done.token == token
+
+
+def _decoded(message: bytes) -> object:
+    """Returns the message; None: it is none."""
+    try:
+        return wire.decode_up(message)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _is_result(raw: bytes) -> bool:

@@ -153,9 +153,8 @@ class Values:
         return self.of(value[SECRET]) if refers else value
 
     def _filled(self, value: Any) -> Any:
+        value = self._here(value)
         if isinstance(value, dict):
-            if isinstance(value.get(SECRET), str):
-                return self.of(value[SECRET])
             return {key: self._filled(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self._filled(item) for item in value]
@@ -325,13 +324,8 @@ def _http(request: _HttpBody, params: bytes, env: dict[str, str], hidden: tuple[
     method = (request.method or ("GET" if body is None else "POST")).upper()
     about = {name.title().replace("_", "-"): value for name, value in env.items() if value and name != STATE}
     headers = {**request.headers, **about}
-    if body is None and method in ("POST", "PUT", "PATCH") and _has_members(params):
+    if body is None and method in ("POST", "PUT", "PATCH") and msgspec.json.decode(params):
         body = params
         if not any(name.lower() == "content-type" for name in headers):
             headers["Content-Type"] = "application/json"
     return Http(method, request.url, headers, body or b"", request.expected_status, hidden=hidden)
-
-
-def _has_members(params: bytes) -> bool:
-    value: Any = msgspec.json.decode(params)
-    return bool(value)

@@ -10,11 +10,11 @@ import base64
 
 import msgspec
 
+from raftsched.core import rows
 from raftsched.core.model import Attempt, Instance, Job
-from raftsched.core.rows import META_KEY, decode_meta, decode_secrets, decode_webhook
 from raftsched.core.subjects.notices import Notice, decode_notice
 from raftsched.core.subjects.webhook import Receiver, Smtp, Webhook, decode_login
-from raftsched.core.tables import ReadView, Table
+from raftsched.core.tables import ReadView
 from raftsched.notices.cloudevents import MEDIA_TYPE, cloud_event, event_id
 from raftsched.notices.mails import mail
 from raftsched.notices.texts import slack_text
@@ -35,13 +35,10 @@ def delivery_of(
     assert instance.notice is not None
     assert job.name, "the job of a webhook has its name"
     name = job.name
-    raw = view.get(Table.WEBHOOKS, name.encode())
-    secrets = view.get(Table.WEBHOOK_SECRETS, name.encode())
-    webhook = None if raw is None else decode_webhook(raw)
-    if webhook is None or secrets is None or webhook.job_id != job.id:
+    webhook, held = rows.WEBHOOKS.get(view, name), rows.WEBHOOK_SECRETS.get(view, name)
+    if webhook is None or held is None or webhook.job_id != job.id:
         raise BadJob("the webhook was deleted")
     notice = decode_notice(instance.notice)
-    held = decode_secrets(secrets)
     sealed = [(held.nonce, held.current)]
     if held.previous and now_ms < held.previous_until_ms:
         sealed.append((held.previous_nonce, held.previous))
@@ -54,7 +51,7 @@ def delivery_of(
         "User-Agent": f"raftsched/{__version__}",
         "Raftsched-Attempt": str(attempt.number),
     }
-    cluster_id = decode_meta(view.get(Table.META, META_KEY)).cluster_id
+    cluster_id = rows.read_meta(view).cluster_id
     task: Http | Mail
     if webhook.spec.receiver is Receiver.SLACK:
         task = _to_slack(webhook, notice, headers, keys[0])

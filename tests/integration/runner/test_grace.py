@@ -54,9 +54,9 @@ async def test_the_grace_reaches_the_program_behind_a_wrapper(bed: Bed, timeout:
 async def test_what_is_left_after_the_grace_is_killed(bed: Bed, tmp_path: Path) -> None:
     ignores = "trap '' TERM; echo $$ > $1; while :; do sleep 1000; done"
     argv = ("/bin/sh", "-c", 'trap "exit 0" TERM; sh -c "$0" sh "$@" & wait', ignores, str(tmp_path / "pids"))
-    token = bed.launch(Exec(argv, {}))
+    token = bed.launch(Exec(argv, {}), grace_ms=300)
     (pid,) = await bed.pids(1)
-    bed.runner.kill(token, "", grace_ms=300)
+    bed.runner.kill(token)
     end = await bed.end(token)
     assert (end.outcome, end.exit_code) == (Outcome.KILLED, 0)
     assert not os.path.exists(f"/proc/{pid}")

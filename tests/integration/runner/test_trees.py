@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -15,7 +16,6 @@ import pytest
 
 from raftsched.core.model import Outcome
 from raftsched.core.subjects.leasing import KILL_BEFORE_MS
-from raftsched.errors import StartupError
 from raftsched.worker.processes.keeper import BEGAN_AFTER_MS
 from raftsched.worker.processes.wire import Exec, Python
 from tests.integration.runner.bed import (
@@ -54,10 +54,10 @@ async def test_what_forks_faster_than_it_can_be_listed_is_ended(bed: Bed, tmp_pa
     subprocess.run([compiler, "-O1", "-xc", "-o", tmp_path / "comet", "-"], input=COMET_C.encode(), check=True)
     os.mkfifo(tmp_path / "held")
     held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
-    token = bed.launch(Exec((str(tmp_path / "comet"), str(tmp_path / "held")), {}))
+    token = bed.launch(Exec((str(tmp_path / "comet"), str(tmp_path / "held")), {}), grace_ms=0)
     await within(readable(held))
     assert os.read(held, 2) == b"*"
-    bed.runner.kill(token, "", grace_ms=0)
+    bed.runner.kill(token)
     assert (await bed.end(token)).outcome is Outcome.KILLED
     assert os.read(held, 1) == b"", "reported while it was still on its way"
     os.close(held)
@@ -74,18 +74,18 @@ async def test_orphans_that_end_while_the_run_goes_on_are_not_kept(bed: Bed, tmp
                 found.append(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
         return [state for state in found if state == "Z"]
 
-    token = bed.launch(Exec(("/bin/sh", "-c", script, "sh", str(tmp_path / "pids")), {}))
+    token = bed.launch(Exec(("/bin/sh", "-c", script, "sh", str(tmp_path / "pids")), {}), grace_ms=LONG_MS)
     (main,) = await bed.pids(1)
     await until(lambda: not zombies(_parent(main)))
     assert _alive(main)
-    bed.runner.kill(token, "", grace_ms=LONG_MS)
+    bed.runner.kill(token)
     assert (await bed.end(token)).exit_code == 128 + signal.SIGTERM
 
 
 async def test_term_comes_before_kill(bed: Bed) -> None:
     token = bed.launch(bed.python_script(CLEANS_UP), grace_ms=LONG_MS)
     await bed.pids(1)
-    bed.runner.kill(token, "killed on request", grace_ms=LONG_MS)
+    bed.runner.kill(token, "killed on request")
     end = await bed.end(token)
     assert end.outcome is Outcome.KILLED
     assert end.error == "killed on request"
@@ -93,9 +93,9 @@ async def test_term_comes_before_kill(bed: Bed) -> None:
 
 
 async def test_kill_ends_what_ignores_term(bed: Bed) -> None:
-    token = bed.launch(bed.python_script(STUBBORN))
+    token = bed.launch(bed.python_script(STUBBORN), grace_ms=20)
     pids = await bed.pids(1)
-    bed.runner.kill(token, "", grace_ms=20)
+    bed.runner.kill(token)
     end = await bed.end(token)
     assert (end.outcome, end.exit_code) == (Outcome.KILLED, 128 + signal.SIGKILL)
     await death(*pids)
@@ -257,18 +257,18 @@ async def test_a_successor_kills_the_supervisor_it_finds(bed: Bed, tmp_path: Pat
     await within(other.stop())
 
 
-async def test_patience_ends_with_a_clear_error(bed: Bed, tmp_path: Path) -> None:
-    """What holds the lock but is no supervisor of ours is not killed."""
-    import fcntl
-
+async def test_what_holds_the_lock_and_is_no_supervisor_is_waited_for(bed: Bed, tmp_path: Path) -> None:
+    """It is not killed: its number is that of a supervisor which has ended."""
     await bed.runner.stop()
     with open(tmp_path / "supervisor.lock", "r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lock.write(f"{os.getpid()} 1\n")
         lock.flush()
         other = type(bed.runner)(tmp_path, bed.output, bed.clock, options=AS_IT_IS)
-        with pytest.raises(StartupError, match=r"supervisor\.lock"):
-            await within(other.start(patience_s=0.0))
+        starting = asyncio.create_task(other.start())
+        await until(lambda: other.waits_for)
+        assert not starting.done()
+    await within(starting)
     await within(other.stop())
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from raftsched.config.addresses import Address
 from raftsched.config.node import NodeConfig
 from raftsched.core.entry import EntryResult
+from raftsched.core.model import OutputRef
 from raftsched.core.subjects.cluster import OpenSession
 from raftsched.handlers import KINDS
 from raftsched.leader.leader import Leader
@@ -34,6 +35,16 @@ if TYPE_CHECKING:
     from tests.sim.jobs.world import JobsWorld
 
 NOWHERE = Address("127.0.0.1", 1)  # the API is not simulated
+
+
+class NothingReported:
+    """raftsched.remote.reports.ReportedOutputs: runs print nothing."""
+
+    async def store(self, token: int, run: object, ended_at_ms: int, output: object) -> None:
+        raise AssertionError("nothing is printed here")
+
+    def verify(self, place: object) -> tuple[str, OutputRef]:
+        raise AssertionError("nothing is printed here")
 
 
 class JobsMachine(Machine):
@@ -65,7 +76,12 @@ class JobsMachine(Machine):
         self.runner = SimRunner(world, self.site, loop, self.clock)
         self.leader = Leader(raft, store.read, self.clock)
         self.gateway = Gateway(
-            node_id=self.name, raft=raft, read=store.read, clock=self.clock, random_bytes=rng.randbytes
+            node_id=self.name,
+            raft=raft,
+            read=store.read,
+            clock=self.clock,
+            outputs=NothingReported(),
+            random_bytes=rng.randbytes,
         )
         own = OwnNode(
             raft=raft,

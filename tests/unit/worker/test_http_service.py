@@ -59,30 +59,27 @@ def get(port: int) -> wire.Http:
     return wire.Http("GET", f"http://localhost:{port}/", {}, b"", ())
 
 
-def test_a_request_that_gets_no_thread_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_gets_no_thread_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where a fork bomb took all processes of the user: the run ends, and others go on."""
 
     async def refuse(resolver: Resolver, host: str) -> list[str]:
         raise RuntimeError("can't start new thread")
 
-    async def body() -> None:
-        async with service(tmp_path) as asker:
-            with monkeypatch.context() as patched:
-                patched.setattr(Resolver, "addresses", refuse)
-                await asker.run(1, get(9))
-                done = await asker.end()
-                assert (done.token, done.outcome) == (1, wire.FAILED)
-                assert "can't start new thread" in (done.error or "")
-            with socket.create_server(("127.0.0.1", 0)) as silent:
-                await asker.run(2, get(silent.getsockname()[1]))
-                await asker.kill(2)
-                assert (await asker.end()).token == 2
-
-    asyncio.run(body())
+    async with service(tmp_path) as asker:
+        with monkeypatch.context() as patched:
+            patched.setattr(Resolver, "addresses", refuse)
+            await asker.run(1, get(9))
+            done = await asker.end()
+            assert (done.token, done.outcome) == (1, wire.FAILED)
+            assert "can't start new thread" in (done.error or "")
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            await asker.run(2, get(silent.getsockname()[1]))
+            await asker.kill(2)
+            assert (await asker.end()).token == 2
 
 
 @pytest.mark.parametrize("tls", [wire.TLS_AT_ONCE, wire.TLS_LATER])
-def test_a_mail_is_ended_where_its_server_is_silent_behind_tls(
+async def test_a_mail_is_ended_where_its_server_is_silent_behind_tls(
     tmp_path: Path, tls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its thread ends with it: they are few, and for the mails of all webhooks."""
@@ -111,18 +108,15 @@ def test_a_mail_is_ended_where_its_server_is_silent_behind_tls(
         left.set()
         writer.close()
 
-    async def body() -> None:
-        listening = await asyncio.start_server(silent, "127.0.0.1", 0, ssl=serving if tls == wire.TLS_AT_ONCE else None)
-        port = listening.sockets[0].getsockname()[1]
-        async with listening, service(tmp_path) as asker:
-            await asker.run(1, wire.Mail("127.0.0.1", port, tls, "r@a.test", ("a@b.test",), b"Subject: x\r\n\r\n"))
-            await within(here.wait())
-            await asker.kill(1)
-            assert (await asker.end()).outcome == wire.KILLED
-            try:
-                await within(left.wait())
-            finally:
-                for peer in peers:
-                    peer.transport.abort()
-
-    asyncio.run(body())
+    listening = await asyncio.start_server(silent, "127.0.0.1", 0, ssl=serving if tls == wire.TLS_AT_ONCE else None)
+    port = listening.sockets[0].getsockname()[1]
+    async with listening, service(tmp_path) as asker:
+        await asker.run(1, wire.Mail("127.0.0.1", port, tls, "r@a.test", ("a@b.test",), b"Subject: x\r\n\r\n"))
+        await within(here.wait())
+        await asker.kill(1)
+        assert (await asker.end()).outcome == wire.KILLED
+        try:
+            await within(left.wait())
+        finally:
+            for peer in peers:
+                peer.transport.abort()

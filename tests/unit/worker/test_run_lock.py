@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.errors import StartupError
 from raftsched.worker.processes.run_lock import FIRST_WORD_S, RunLock, holders
 from tests.support.clock import ManualClock
 
@@ -24,7 +23,7 @@ async def test_it_names_who_holds_it_until_it_is_free(tmp_path: Path, caplog: py
     clock = ManualClock(boot=0)
     lock = RunLock(path, clock)
     with holder:
-        taking = asyncio.create_task(lock.take(None))
+        taking = asyncio.create_task(lock.take())
         clock.forward(1000 * FIRST_WORD_S)
         while not lock.waits_for:
             await asyncio.sleep(0)
@@ -35,14 +34,6 @@ async def test_it_names_who_holds_it_until_it_is_free(tmp_path: Path, caplog: py
         holder.communicate()
     os.close(await taking)
     assert lock.waits_for == ""
-
-
-def test_patience(tmp_path: Path) -> None:
-    path = tmp_path / "supervisor.lock"
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(StartupError, match=r"supervisor\.lock"):
-            asyncio.run(RunLock(path, ManualClock(boot=0)).take(0.0))
 
 
 def test_nobody_has_it_open(tmp_path: Path) -> None:
