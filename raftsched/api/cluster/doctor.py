@@ -14,9 +14,9 @@ from raftsched.api.cluster.health import SCRAPES
 from raftsched.api.cluster.overview import seen
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
+from raftsched.api.http.peers import CLIENT
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
-from raftsched.api.runs.output_source import CLIENT
 from raftsched.api.serving import serves
 from raftsched.surface import health
 from raftsched.surface.cluster import DOCTOR, DoctorOut, FindingOut, NodeOut

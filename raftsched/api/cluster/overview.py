@@ -5,19 +5,15 @@ from __future__ import annotations
 import aiohttp
 import msgspec
 from aiohttp import web
-from yarl import URL
 
-from raftsched.api.auth.access import peer_header
-from raftsched.api.auth.peers import trust, url_of
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
-from raftsched.api.http.peers import read_answer
+from raftsched.api.http.peers import CLIENT, HOP, call_node, whole
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.ports import ClusterStatus, Peer
 from raftsched.api.rows import address_of, newest_session, node_rule
-from raftsched.api.runs.output_source import CLIENT, HOP
 from raftsched.api.serving import serves
 from raftsched.core.rules.eligibility import slots_of
 from raftsched.core.subjects.cluster import Session
@@ -109,21 +105,13 @@ async def leaders_answer(ctx: ApiContext, request: web.Request, target: str) -> 
     leader = status.leader
     if leader is None or leader == status.node_id or HOP in request.headers:
         return None
-    with ctx.read() as view:
-        address = address_of(view, leader, ctx.cluster.peers())
-    if not address:
-        return None
     try:
-        async with request.app[CLIENT].get(
-            URL(url_of(address, target), encoded=True),
-            headers={HOP: ctx.node_id, **peer_header(ctx, leader, target)},
-            timeout=_LEADER_WAIT,
-            allow_redirects=False,
-            ssl=await trust(ctx, address),
-        ) as answer:
-            return await read_answer(answer) if answer.status == 200 else None
-    except (aiohttp.ClientError, Problem, TimeoutError, OSError):
+        said = {HOP: ctx.node_id}
+        answer = await call_node(ctx, request.app[CLIENT], leader, target, None, _LEADER_WAIT, headers=said)
+        raw = await whole(leader, answer)
+    except Problem:
         return None
+    return raw if answer.status == 200 else None
 
 
 def _node(

@@ -31,6 +31,7 @@ from raftsched.api.http.call import parse_call
 from raftsched.api.http.failures import failed
 from raftsched.api.http.fallback import UnroutableHandler, handler_of, refuse_unroutable
 from raftsched.api.http.origins import MemberOrigins, may_ask, preflight, show_to
+from raftsched.api.http.peers import CLIENT
 from raftsched.api.http.problems import Problem, answer
 from raftsched.api.http.replies import stamp
 from raftsched.api.http.requests import HostCheck, check_site
@@ -41,7 +42,6 @@ from raftsched.api.openapi.documents import DOCUMENTS, Documents
 from raftsched.api.routes import ROUTES
 from raftsched.api.runs.changes import FEED, Feed
 from raftsched.api.runs.now import GLANCES, Glances
-from raftsched.api.runs.output_source import CLIENT
 from raftsched.api.runs.searching import SEARCHES, Searches
 from raftsched.api.serving import Route
 from raftsched.errors import KINDS, RaftschedError
@@ -157,7 +157,7 @@ def _guarded(ctx: ApiContext, check: HostCheck, counts: RequestCounts, respond: 
             log.error("%s %s: out of memory", request.method, path_without_secrets(request.path))
             response = answer(out_of_memory())
         except Exception as error:
-            if isinstance(error, OSError) and request.transport is None:
+            if isinstance(error, OSError) and (request.transport is None or request.transport.is_closing()):
                 raise  # the caller has gone
             path = path_without_secrets(request.path)
             response = answer(failed(log, request.headers, error, "%s %s failed", request.method, path))

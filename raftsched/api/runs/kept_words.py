@@ -70,6 +70,11 @@ def namespace_of(view: ReadView, row: Instance) -> str:
     return "" if job is None else job.namespace
 
 
+def is_to_be_kept(view: ReadView, row: Instance, attempt: Attempt, now_ms: int) -> bool:
+    """Returns whether its output is not older than it is to be, wherever it is."""
+    return not aged(attempt, kept_of(view, namespace_of(view, row)).keep_ms, now_ms)
+
+
 def aged(attempt: Attempt, keep_ms: int, now_ms: int) -> bool:
     """Returns whether its output has been there for longer than it is kept."""
     return attempt.ended_at_ms is not None and now_ms - attempt.ended_at_ms > keep_ms

@@ -97,12 +97,12 @@ class _PlainText(Reading):
         text, asked = place.text, self.asked
         if not asked.resumed:
             asked.go_on(await _start_in(text, asked))
-        begins = {**_PLAIN, surface.ATTEMPT: str(attempt.number), surface.OFFSET: str(asked.offset)}
         if not self._response.prepared:
+            headers = {**_PLAIN, surface.ATTEMPT: str(attempt.number), surface.OFFSET: str(asked.offset)}
             if not self.goes_on(attempt):
-                await self._send_part(attempt, place, begins)
+                await self._send_part(attempt, place, headers)
                 return True
-            await self._begin(begins)
+            await self._begin(headers)
         while piece := (await _piece_of(text, asked.offset))[: asked.left]:
             await self._write(piece)
         return not self.goes_on(attempt) or asked.left == 0

@@ -16,9 +16,9 @@ from msgspec import Meta
 from raftsched.api.auth.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
+from raftsched.api.http.peers import CONNECT_S, call_node, said_in, whole
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
-from raftsched.api.runs.output_source import CONNECT_S, call_node, said_in, whole
 from raftsched.api.serving import serves
 from raftsched.bounds import OUTPUT_PIECE_MAX
 from raftsched.errors import KINDS, RaftschedError, WrongOffset

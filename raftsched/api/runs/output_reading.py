@@ -11,9 +11,10 @@ import aiohttp
 from aiohttp import web
 
 from raftsched.api.context import ApiContext
+from raftsched.api.http.peers import HOP
 from raftsched.api.runs import output_source
-from raftsched.api.runs.kept_words import aged, namespace_of, why_gone
-from raftsched.api.runs.output_source import HOP, Asked, find, pause, places_of
+from raftsched.api.runs.kept_words import is_to_be_kept, namespace_of, why_gone
+from raftsched.api.runs.output_source import Asked, find, pause, places_of
 from raftsched.core.model import FINAL, Attempt
 from raftsched.core.rules.executors import is_worker
 from raftsched.core.rules.kept_output import kept_of
@@ -111,8 +112,7 @@ class Reading(ABC):
 
     def is_kept(self, attempt: Attempt) -> bool:
         with self.ctx.read() as view:
-            kept = kept_of(view, namespace_of(view, self.row))
-        return not aged(attempt, kept.keep_ms, self.ctx.now_ms())
+            return is_to_be_kept(view, self.row, attempt, self.ctx.now_ms())
 
     def why_gone(self, attempt: Attempt, *, removed: bool) -> str:
         ctx = self.ctx

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 
 import aiohttp
-import msgspec
 from aiohttp import web
-from yarl import URL
 
 from raftsched.api import rows
-from raftsched.api.auth.access import peer_header
-from raftsched.api.auth.peers import trust, url_of, why_not
 from raftsched.api.context import ApiContext
-from raftsched.api.http.peers import read_answer
+from raftsched.api.http.peers import CLIENT, CONNECT_S, HOP, SILENT_S, call_node, said_in, whole
 from raftsched.api.http.problems import ParameterError, Problem
 from raftsched.api.http.requests import Query
 from raftsched.api.http.streams import STREAMS
@@ -28,15 +22,11 @@ from raftsched.surface.operation import EVENT_STREAM
 from raftsched.surface.output import GET, PLACE
 from raftsched.surface.worker_sessions import OFFSET_MAX
 
-CLIENT: web.AppKey[aiohttp.ClientSession] = web.AppKey("output_client", aiohttp.ClientSession)
-HOP = "Raftsched-Hop"
 RESUME = "Last-Event-ID"
 POLL_S = 0.25  # how soon a follower of output sees more
 TAIL_MAX = 100_000  # lines
 ATTEMPT_MAX = 1_000_000_000
 TAIL_BYTES_MIN = 64 * 1024  # below this a reader would be left behind all the time
-CONNECT_S = 2.0
-SILENT_S = 60.0
 
 _RESUMED = re.compile(PLACE, re.ASCII)
 
@@ -115,66 +105,6 @@ async def pause(request: web.Request) -> bool:
 
 
 # ---------------------------------------------------------------- other nodes
-
-
-class Said(msgspec.Struct):
-    """The fields of another node's problem."""
-
-    code: str = ""
-    detail: str = ""
-    offset: int | None = None
-
-
-def said_in(raw: bytes) -> Said:
-    """Returns what a node that refuses says; nothing where that is no problem."""
-    try:
-        return msgspec.json.decode(raw, type=Said)
-    except msgspec.DecodeError:
-        return Said()
-
-
-async def call_node(
-    ctx: ApiContext,
-    session: aiohttp.ClientSession,
-    node: str,
-    path: str,
-    query: Mapping[str, str],
-    limit: aiohttp.ClientTimeout,
-    *,
-    headers: Mapping[str, str] = MappingProxyType({}),
-    put: bytes | None = None,
-    named: str = "",
-) -> aiohttp.ClientResponse:
-    """Returns another node's answer, whatever it says. `put`: a body to be put there. `named`: the node, as a problem
-    names it. Raises Problem output-unavailable."""
-    named, method = named or f"Node {node}", "GET" if put is None else "PUT"
-    with ctx.read() as view:  # a node may take a worker's output before it has a session of its own
-        http = rows.address_of(view, node, ctx.cluster.peers())
-    if not http:
-        raise Problem("output-unavailable", f"{named} has no known address.")
-    url = URL(url_of(http, path)).with_query(query)
-    proof = peer_header(ctx, node, url.raw_path_qs, method)
-    try:
-        return await session.request(
-            method,
-            url,
-            data=put,
-            headers={**proof, **headers},
-            timeout=limit,
-            allow_redirects=False,
-            ssl=await trust(ctx, http),
-        )
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise Problem("output-unavailable", f"{named} does not answer.{why_not(error)}") from None
-
-
-async def whole(node: str, answer: aiohttp.ClientResponse) -> bytes:
-    """Returns the body of another node's answer. Raises Problem output-unavailable."""
-    try:
-        async with asyncio.timeout(SILENT_S), answer:
-            return await read_answer(answer)
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise Problem("output-unavailable", f"Node {node} does not answer.{why_not(error)}") from None
 
 
 async def ask(

@@ -22,19 +22,19 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.cursors import encode_cursor
 from raftsched.api.http.durations import format_time
+from raftsched.api.http.peers import CLIENT, CONNECT_S, HOP, call_node, whole
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import Query, bad_parameter
 from raftsched.api.rows import SCAN_MAX, instances_of, namespace_of, referred_job
-from raftsched.api.runs.kept_words import aged
-from raftsched.api.runs.output_source import CLIENT, CONNECT_S, HOP, call_node, places_of, whole
+from raftsched.api.runs.kept_words import is_to_be_kept
+from raftsched.api.runs.output_source import places_of
 from raftsched.api.runs.render import JobNames
 from raftsched.api.serving import serves
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Attempt, Instance
 from raftsched.core.rows import decode_instance
-from raftsched.core.rules.kept_output import kept_of
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import RaftschedError
 from raftsched.output.reading.chain import is_kept, node_of
@@ -279,13 +279,9 @@ class _Search:
 
     def _lost(self, missing: set[tuple[str, int]], outputs: Sequence[_Output]) -> list[_Output]:
         """Returns those that a node does not have which answers, though they are to be kept yet."""
-        now_ms, lost = self._ctx.now_ms(), []
+        now_ms = self._ctx.now_ms()
         with self._ctx.read() as view:
-            for one in outputs:
-                if one.name in missing:
-                    keep_ms = kept_of(view, namespace_of(view, one.row.key) or "").keep_ms
-                    lost += [] if aged(one.attempt, keep_ms, now_ms) else [one]
-        return lost
+            return [one for one in outputs if one.name in missing and is_to_be_kept(view, *one, now_ms)]
 
     async def _look(self, node: str, of: str, outputs: Sequence[_Output]) -> _Part:
         """Has a node search in what it has of these outputs of `of`. Raises Problem output-unavailable; RaftschedError

@@ -25,11 +25,8 @@ from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
 from raftsched.output.format import spool
 from raftsched.output.format.records import (
-    DAMAGED,
-    HEADER,
     HEADER_SIZE,
     FrameDigests,
-    body_size,
     digests_of,
     head_of,
     pieces_of,
@@ -296,32 +293,13 @@ class OutputStore:
         """Output as text: everything as it came, or "stdout" or "stderr" only; `limit` bytes of it from `offset`.
 
         Raises RaftschedError "output-gone" when its segment was deleted or is damaged."""
-        try:
-            fd = os.open(self._table.path_of(ref.segment), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise self._gone(ref.segment) from None
-        try:
-            head = os.pread(fd, HEADER_SIZE, ref.offset)
-            body = os.pread(fd, body_size(head) or 0, ref.offset + HEADER_SIZE)
-        finally:
-            os.close(fd)
-        text = spool.render(body)
-        whole = bool(body) and hashlib.sha256(body).digest() == HEADER.unpack(head[: HEADER.size])[5]
-        if not whole or len(text) != ref.size or hashlib.sha256(text).digest() != ref.sha256:
-            raise RaftschedError("output-gone", DAMAGED)
-        number = stream_number(stream)
-        return _cut(text if number is None else spool.render(body, number), offset, limit)
+        text = self.open(ref, stream)
+        return text.read(offset, text.size if limit is None else limit)
 
     def live(self, token: int, stream: str | None = None, offset: int = 0, limit: int | None = None) -> bytes | None:
-        """Returns what a running attempt has printed so far; None when nothing is there (yet, or not any more).
-
-        Once the middle is being left out, what lies behind it moves; until then offsets are stable."""
-        try:
-            body = self._live_path(token).read_bytes()
-        except FileNotFoundError:
-            ref = self._recent.get(token)
-            return self.read(ref, stream, offset, limit) if ref is not None else None
-        return _cut(spool.render(body, stream_number(stream)), offset, limit)
+        """Returns what a running attempt has printed so far; None when nothing is there (yet, or not any more)."""
+        text = self.open_live(token, stream)
+        return None if text is None else text.read(offset, text.size if limit is None else limit)
 
     def open(self, ref: OutputRef, stream: str | None = None, token: int | None = None, *, whole: bool = True) -> Text:
         """Like `read`, a piece at a time. The digest is held against all of it before, once for all who read it; not
@@ -343,7 +321,8 @@ class OutputStore:
         return not self._table.path_of(number).exists() and self._table.is_removed(number)
 
     def open_live(self, token: int, stream: str | None = None) -> Text | None:
-        """Like `live`, a piece at a time, and as of now. While the middle is being left out, its size stays."""
+        """Like `live`, a piece at a time, and as of now. While the middle is being left out, its size stays, and what
+        lies behind it moves; until then offsets are stable."""
         key = (token, stream_number(stream))
         text = self._texts.get(key)
         if text is not None and text.refresh():
@@ -456,9 +435,3 @@ def _named(record: Record, owner: OutputOwner) -> bytes:
     body = body_of(owner)
     digest = hashlib.sha256(body).digest()
     return head_of(len(body), record.token, record.ended_at_ms, record.truncated, digest) + body
-
-
-def _cut(text: bytes, offset: int, limit: int | None) -> bytes:
-    if offset == 0 and limit is None:
-        return text
-    return text[offset : None if limit is None else offset + limit]

@@ -93,6 +93,21 @@ def lose(cluster: LocalCluster) -> None:
     cluster.outputs["n1"].drop_before(2**50)
 
 
+async def is_read(call: Client, path: str, served_by: str | None) -> None:
+    """In each way in which a first copy is read."""
+    assert await call("GET", f"{path}/output") == (200, TEXT), call.url
+    assert call.headers.get("Raftsched-Served-By") == served_by
+    assert await call("GET", f"{path}/output?stream=stderr") == (200, "oops\n")
+    assert await call("GET", f"{path}/output?tail=1&follow=true") == (200, "oops\n")
+    assert await call("GET", f"{path}/output", headers={"Range": "bytes=4-6"}) == (206, "two")
+    status, problem = await call("GET", f"{path}/output", headers={"Range": "bytes=99-"})
+    assert (status, problem["code"]) == (416, "unsatisfiable-range")
+    found = await read(call, path)
+    assert shown(found) == [(0, "stdout", "one\ntwo\n", 0), (8, "stderr", "oops\n", 0)]
+    assert found[-1].event == "end"
+    assert shown(await read(call, path, "stream=stderr&tail=1")) == [(8, "stderr", "oops\n", 0)]
+
+
 @pytest.mark.parametrize("lost", ["disk", "node", "member"])
 def test_output_is_read_from_its_second_copy(tmp_path: Path, lost: str) -> None:
     async def test(*calls: Client) -> None:
@@ -110,16 +125,7 @@ def test_output_is_read_from_its_second_copy(tmp_path: Path, lost: str) -> None:
         for node, call in zip(NODES, calls, strict=True):
             if lost != "disk" and node == "n1":
                 continue
-            assert await call("GET", f"{path}/output") == (200, TEXT), node
-            assert call.headers.get("Raftsched-Served-By") == (None if node == holder else holder)
-            assert await call("GET", f"{path}/output?stream=stderr") == (200, "oops\n")
-            assert await call("GET", f"{path}/output?tail=1&follow=true") == (200, "oops\n")
-            assert await call("GET", f"{path}/output", headers={"Range": "bytes=4-6"}) == (206, "two")
-            status, problem = await call("GET", f"{path}/output", headers={"Range": "bytes=99-"})
-            assert (status, problem["code"]) == (416, "unsatisfiable-range")
-            found = await read(call, path)
-            assert shown(found) == [(0, "stdout", "one\ntwo\n", 0), (8, "stderr", "oops\n", 0)]
-            assert found[-1].event == "end"
+            await is_read(call, path, None if node == holder else holder)
 
     among(tmp_path, test)
 

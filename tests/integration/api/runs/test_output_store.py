@@ -16,8 +16,8 @@ from raftsched.output.following.to_store import PATIENCE_MS, ToStore
 from raftsched.output.keeping.output_rules import OutputRules
 from raftsched.output.reading.stored import StoredOutputs
 from tests.integration.api.runs.test_output import FRAMES, TEXT, end, start
-from tests.integration.api.runs.test_output_copies import NODES, STORE, among, lose
-from tests.integration.api.runs.test_output_places import read, shown
+from tests.integration.api.runs.test_output_copies import NODES, STORE, among, is_read, lose
+from tests.integration.api.runs.test_output_places import read
 from tests.support.local_api import Client
 
 SERVED_BY = "Raftsched-Served-By"
@@ -62,14 +62,7 @@ def test_output_is_read_from_the_store(tmp_path: Path, lost: str) -> None:
         for node, call in zip(NODES, calls, strict=True):
             if lost == "node" and node == "n1":
                 continue
-            assert await call("GET", f"{path}/output") == (200, TEXT), node
-            assert call.headers[SERVED_BY] == "object store"
-            assert await call("GET", f"{path}/output?stream=stderr") == (200, "oops\n")
-            assert await call("GET", f"{path}/output?tail=1&follow=true") == (200, "oops\n")
-            assert await call("GET", f"{path}/output", headers={"Range": "bytes=4-6"}) == (206, "two")
-            found = await read(call, path)
-            assert shown(found) == [(0, "stdout", "one\ntwo\n", 0), (8, "stderr", "oops\n", 0)]
-            assert found[-1].event == "end"
+            await is_read(call, path, "object store")
 
     among(tmp_path, test)
 
@@ -109,20 +102,6 @@ def test_a_store_that_is_down_does_not_say_that_it_is_gone(tmp_path: Path, monke
             assert (status, problem["code"]) == (503, "output-unavailable")
             assert "object store: vault cannot be listed: connection refused" in problem["detail"]
 
-    among(tmp_path, test)
-
-
-def test_what_is_not_kept_any_more_is_not_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(first: Client, second: Client, third: Client) -> None:
-        path = await printed(tmp_path, first, second, third)
-        lose(first.cluster)
-        first.cluster.clock.forward(8 * 24 * 3_600_000)
-        assert (await first("GET", f"{path}/output"))[0] == 410
-
-    async def never(*of: object) -> None:
-        raise AssertionError("the store was asked")
-
-    monkeypatch.setattr(StoredOutputs, "open", never)
     among(tmp_path, test)
 
 

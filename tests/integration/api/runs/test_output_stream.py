@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -206,7 +207,9 @@ def test_plain_text_says_whose_it_is_and_where_it_begins(tmp_path: Path) -> None
     between(tmp_path, test)
 
 
-def test_a_node_that_stops_cuts_the_answer_and_does_not_end_it(tmp_path: Path) -> None:
+def test_a_node_that_stops_cuts_the_answer_and_does_not_end_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
         cluster = LocalCluster(tmp_path)
         try:
@@ -223,3 +226,4 @@ def test_a_node_that_stops_cuts_the_answer_and_does_not_end_it(tmp_path: Path) -
             cluster.close()
 
     asyncio.run(main())
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
