@@ -1,5 +1,5 @@
-"""What follows the output of a node: the sender of second copies, to other nodes or into an object store, and the
-shipper to a receiver; and what /metrics shows of them.
+"""Makes what follows the output of a node: the sender of second copies, to other nodes or into an object store, and the
+shipper to a receiver; and says what /metrics shows of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Calls that may hang, each in a thread of its own: a store that does not answer holds up neither who else needs a
-thread nor the end of the process. Who waits for a call gives up after a time, and what it reads from a network ends
-then; the call itself counts until it ends.
+"""Calls that may hang, each in a thread of its own: a store or a receiver that does not answer holds up neither who
+else needs a thread nor the end of the process. Who waits for a call gives up after a time, and what it reads from a
+network ends then; the call itself counts until it ends.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Refused(Exception):
 
 @dataclass(slots=True)
 class Piece:
-    """What is sent at once. `targets`: who may take it, the first that does has it; "": the only place there is."""
+    """Is sent at once. `targets`: who may take it, the first that does has it; "": the only place there is."""
 
     targets: Sequence[str]
     number: int = 0  # of the segment that it is of; 0: of several

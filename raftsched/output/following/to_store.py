@@ -104,7 +104,8 @@ class ToStore:
         return [_AT_STORE]
 
     async def take(self, piece: Records, target: str) -> Part:
-        """What a put brought there when nobody waited for it any more, counts: the same is not put for ever."""
+        """Puts it, unless there is what an earlier put brought when nobody waited for it any more: the same is not put
+        for ever."""
         segment, stretch = piece.segment, piece.stretch
         part, made = self._late.pop(segment.number, (None, None))
         if part is not None and made is not None and made.exception() is None:

@@ -7,14 +7,12 @@ of them, and how a receiver knows what it has already.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from raftsched.output.format.spool import HEAD, NOTE, STDERR, STDOUT, complete, note_of
 
 LINE_MAX = 64 * 1024  # bytes; a longer line is shipped in parts
 _NAMES = {STDOUT: "stdout", STDERR: "stderr"}
-_BUFFER = 256 * 1024
 _COUNT = 8  # bytes of a NOTE
 
 
@@ -27,24 +25,23 @@ class Line(NamedTuple):
     goes_on: bool = False
 
 
-def frames_in(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yields stream and bytes of the frames in a part of a file, large ones in pieces. Raises FileNotFoundError."""
-    with path.open("rb", buffering=_BUFFER) as file:
-        file.seek(start)
-        while start + HEAD.size <= end:
-            head = file.read(HEAD.size)
-            if len(head) < HEAD.size:
+def frames_in(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Yields stream and bytes of the frames in a part of a file, large ones in pieces."""
+    file.seek(start)
+    while start + HEAD.size <= end:
+        head = file.read(HEAD.size)
+        if len(head) < HEAD.size:
+            return
+        stream, left = HEAD.unpack(head)
+        start += HEAD.size + left
+        if start > end:
+            return
+        while left > 0:
+            piece = file.read(min(left, LINE_MAX))
+            if not piece:
                 return
-            stream, left = HEAD.unpack(head)
-            start += HEAD.size + left
-            if start > end:
-                return
-            while left > 0:
-                piece = file.read(min(left, LINE_MAX))
-                if not piece:
-                    return
-                left -= len(piece)
-                yield stream, piece
+            left -= len(piece)
+            yield stream, piece
 
 
 def lines_of(frames: Iterable[tuple[int, bytes]]) -> Iterator[Line]:

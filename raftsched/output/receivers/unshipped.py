@@ -7,7 +7,6 @@ read ahead for that, over all segments, since most namespaces share one.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from collections import deque
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from raftsched.output.following.follower import Piece
-from raftsched.output.format.records import HEADER, HEADER_SIZE, body_size, pieces_of
+from raftsched.output.format.records import HEADER, HEADER_SIZE, body_size, spans
 from raftsched.output.keeping.owner_record import NAMED_MAX, OutputOwner, read_body
 from raftsched.output.keeping.segment_table import Synced
 from raftsched.output.receivers.lines import Line, frames_in, lines_of
@@ -27,8 +26,10 @@ BATCH_MAX = 512 * 1024  # what a batch costs at most; one line may go beyond it
 LINE_COST = 256  # bytes that a line counts as beside its own: to make, to send and to keep one costs so much
 TURN = 64 * 1024  # what a namespace has of a batch, before the others have as much
 AHEAD = 50_000  # outputs that are known of and were not read yet: so far a namespace is seen behind another one
+NAMESPACES = 256  # that take turns at one time: a file is open for each that is within an output
 BATCH_RECORDS = 20_000  # that are passed over at once, because they are not shipped
 AHEAD_MS = 60_000  # by which the time of a line may be ahead of this clock
+_BUFFER = 256 * 1024  # bytes of an output that are read at once
 _NS = 1_000_000  # in a millisecond
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,6 @@ class _Record(NamedTuple):
     end: int
     token: int
     ended_at_ms: int
-    sha256: bytes
 
 
 @dataclass(slots=True)
@@ -198,7 +198,7 @@ class Unshipped:
     # ------------------------------------------------------------ looking ahead
 
     def _look_ahead(self, batch: Batch) -> None:
-        while self._known < AHEAD and batch.passed < BATCH_RECORDS:
+        while self._known < AHEAD and len(self._turns) < NAMESPACES and batch.passed < BATCH_RECORDS:
             try:
                 output = next(self._found)
             except StopIteration:
@@ -284,16 +284,16 @@ class Unshipped:
         record, path = output.record, output.reading.segment.path
         if record is None or output.owner is None:
             raise _Damaged
-        with path.open("rb", buffering=0) as file:
-            if not _is_whole(file.fileno(), record):
-                raise _Damaged
         # Whoever works elsewhere may say any time; and a clock that was ahead must not put all that follows ahead, too.
         ended_ns = min(record.ended_at_ms, self._now_ms) * _NS
         was_ahead = last_ns > (self._now_ms + AHEAD_MS) * _NS
-        for line in lines_of(frames_in(path, record.begin + HEADER_SIZE, record.end)):
-            if line.number > taken:
-                last_ns = ended_ns + line.number if was_ahead else max(ended_ns, last_ns + 1)
-                yield Entry(output.owner, record.token, last_ns, line)
+        with path.open("rb", buffering=min(record.end - record.begin, _BUFFER)) as file:
+            if not _is_whole(file.fileno(), record):
+                raise _Damaged
+            for line in lines_of(frames_in(file, record.begin + HEADER_SIZE, record.end)):
+                if line.number > taken:
+                    last_ns = ended_ns + line.number if was_ahead else max(ended_ns, last_ns + 1)
+                    yield Entry(output.owner, record.token, last_ns, line)
 
 
 class _Damaged(Exception):
@@ -311,8 +311,8 @@ def _record_at(fd: int, at: int, end: int) -> _Record | None:
     size = body_size(head)
     if size is None or at + HEADER_SIZE + size > end:
         return None
-    _, _, token, ended_at_ms, _, sha256 = HEADER.unpack(head[: HEADER.size])
-    return _Record(at, at + HEADER_SIZE + size, token, ended_at_ms, sha256)
+    _, _, token, ended_at_ms, *_ = HEADER.unpack(head[: HEADER.size])
+    return _Record(at, at + HEADER_SIZE + size, token, ended_at_ms)
 
 
 def _named(fd: int, record: _Record) -> OutputOwner | None:
@@ -326,7 +326,5 @@ def _named(fd: int, record: _Record) -> OutputOwner | None:
 
 def _is_whole(fd: int, record: _Record) -> bool:
     """Returns whether its digest fits."""
-    body = hashlib.sha256()
-    for piece in pieces_of(fd, record.begin + HEADER_SIZE, record.end):
-        body.update(piece)
-    return body.digest() == record.sha256
+    span = next(spans(fd, record.begin, record.end), None)
+    return span is not None and span.whole

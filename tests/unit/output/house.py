@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from raftsched.core.model import OutputRef
 from raftsched.output.following.follower import NotTaken, Refused
 from raftsched.output.format.segments import owner_of
 from raftsched.output.format.spool import STDERR, STDOUT, pack
@@ -59,6 +60,42 @@ class Receiver:
     @property
     def texts(self) -> list[str]:
         return [one.line.text for one in self.taken]
+
+
+class Origin:
+    """n1, whose output is to have second copies. `own`: numbers of copies of owners that have segments of their own."""
+
+    def __init__(self, directory: Path, segment_bytes: int) -> None:
+        self.directory = directory
+        self.segment_bytes = segment_bytes
+        self.clock = ManualClock()
+        self.most, self.own = 2, dict[str, int]()
+        self.tokens = 0
+
+    def opened(self, directory: Path) -> OutputStore:
+        return OutputStore(directory, segment_bytes=self.segment_bytes, share_of=self._share_of)
+
+    def _share_of(self, namespace: str) -> int | None:
+        return 1 << 40 if owner_of(namespace) in self.own else None
+
+    def copies(self, owners: Collection[str]) -> tuple[int, Mapping[str, int]]:
+        return self.most, self.own
+
+    output: OutputStore
+
+    def print(self, text: str, namespace: str = "", err: bytes = b"") -> tuple[OutputRef, int]:
+        """Returns where it lies, and its token."""
+        self.tokens += 1
+        frames = pack(STDOUT, text.encode()) + (pack(STDERR, err) if err else b"")
+        (ref,) = self.output.append([Record(self.tokens, self.clock.wall, frames, namespace=namespace)])
+        assert ref is not None
+        return ref, self.tokens
+
+
+def damage(path: Path, at: int) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= 1
+    path.write_bytes(raw)
 
 
 class House:
@@ -134,4 +171,16 @@ def run(what: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(within(what))
 
 
-__all__ = ["STORE", "House", "NotTaken", "Receiver", "Refused", "entry", "owner_of", "packed", "run"]
+__all__ = [
+    "STORE",
+    "House",
+    "NotTaken",
+    "Origin",
+    "Receiver",
+    "Refused",
+    "damage",
+    "entry",
+    "owner_of",
+    "packed",
+    "run",
+]

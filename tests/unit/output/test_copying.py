@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -21,56 +21,38 @@ from raftsched.output.following.sent import Part, Sent
 from raftsched.output.following.to_nodes import ToNodes
 from raftsched.output.format.records import HEADER_SIZE
 from raftsched.output.format.segments import owner_of
-from raftsched.output.format.spool import STDOUT, pack
-from raftsched.output.keeping.store import OutputStore, Record
-from tests.support.clock import ManualClock
+from tests.unit.output.house import Origin, damage
 
 STORE = b"disk-n1-"
 GIB = 1 << 30
 
 
-class Cluster:
+class Cluster(Origin):
     """n1, whose output is copied, and others that take it, unless they are down."""
 
     def __init__(
         self, directory: Path, monkeypatch: pytest.MonkeyPatch, others: Collection[str] = ("n2", "n3")
     ) -> None:
         monkeypatch.setattr(copier, "BYTES_PER_S", 1 << 40)
-        self.directory = directory
-        self.clock = ManualClock()
+        super().__init__(directory, 4_000)
         self.members = {node: node.encode() for node in others}
         self.stores = {node: CopyStore(directory / node, keep_bytes=GIB) for node in others}
         self.down: set[str] = set()
         self.pieces: list[tuple[str, Piece]] = []
-        self.most, self.own = 2, dict[str, int]()
-        self.tokens = 0
         self.begin()
 
     def begin(self) -> None:
         """n1 starts, perhaps again."""
-        self.output = OutputStore(self.directory / "n1", segment_bytes=4_000, share_of=self._share_of)
+        self.output = self.opened(self.directory / "n1")
         self.sent = Sent(self.directory / "n1" / "copied", STORE)
         self.nodes = ToNodes("n1", STORE, lambda: self.members, self._send)
-        self.copier = Copier(self.output, self.sent, self.nodes, self._copies, self.clock)
-
-    def _share_of(self, namespace: str) -> int | None:
-        return 1 << 40 if owner_of(namespace) in self.own else None
-
-    def _copies(self, owners: Collection[str]) -> tuple[int, Mapping[str, int]]:
-        return self.most, self.own
+        self.copier = Copier(self.output, self.sent, self.nodes, self.copies, self.clock)
 
     async def _send(self, node: str, piece: Piece) -> None:
         if node in self.down:
             raise RaftschedError("output-unavailable", f"Node {node} does not answer.")
         self.stores[node].take(node="n1", piece=piece, now_ms=self.clock.wall)
         self.pieces.append((node, piece))
-
-    def print(self, text: str, namespace: str = "") -> tuple[OutputRef, int]:
-        self.tokens += 1
-        record = Record(self.tokens, self.clock.wall, pack(STDOUT, text.encode()), namespace=namespace)
-        (ref,) = self.output.append([record])
-        assert ref is not None
-        return ref, self.tokens
 
     @property
     def segment(self) -> Path:
@@ -92,12 +74,6 @@ class Cluster:
             if text is not None:
                 found[node] = text.read(0).decode()
         return found
-
-
-def damage(path: Path, at: int) -> None:
-    raw = bytearray(path.read_bytes())
-    raw[at] ^= 1
-    path.write_bytes(raw)
 
 
 @pytest.fixture

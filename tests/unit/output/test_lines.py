@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import struct
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -79,11 +79,10 @@ def test_what_is_read_in_other_pieces_makes_the_same_lines(
         assert list(lines_of(again)) == list(lines_of(frames))
 
 
-def test_frames_are_read_in_pieces_and_not_beyond_their_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_are_read_in_pieces_and_not_beyond_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "LINE_MAX", 4)
-    file = tmp_path / "segment"
     body = pack(STDOUT, b"0123456789") + pack(STDERR, b"e")
-    file.write_bytes(b"before" + body + pack(STDOUT, b"another's"))
+    file = io.BytesIO(b"before" + body + pack(STDOUT, b"another's"))
     assert list(frames_in(file, 6, 6 + len(body))) == [
         (STDOUT, b"0123"),
         (STDOUT, b"4567"),

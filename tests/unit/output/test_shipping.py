@@ -20,7 +20,7 @@ from raftsched.output.keeping.segment_table import Synced
 from raftsched.output.receivers import marks, unshipped
 from raftsched.output.receivers.shipper import Shipper
 from raftsched.output.receivers.unshipped import LINE_COST, Packed
-from tests.unit.output.house import STORE, House, run
+from tests.unit.output.house import STORE, House, damage, run
 
 
 @pytest.fixture
@@ -230,9 +230,7 @@ def test_damaged_output_is_passed_over(house: House) -> None:
     house.print("damaged")
     house.print("whole")
     (segment,) = house.output.synced()
-    raw = bytearray(segment.path.read_bytes())
-    raw[raw.index(b"damaged")] ^= 1
-    segment.path.write_bytes(raw)
+    damage(segment.path, segment.path.read_bytes().index(b"damaged"))
     assert house.ship() == ["whole"]
     assert house.shipper.dropped["damaged"] == HEADER_SIZE + 5 + len("damaged")
 
@@ -245,9 +243,7 @@ def test_what_comes_behind_damage_is_shipped_though_something_before_it_waits(
     house.print("".join(f"{n}\n" for n in range(20)))
     (segment,) = house.output.synced()
     house.print("damaged", "hr")
-    raw = bytearray(segment.path.read_bytes())
-    raw[segment.size + 5] ^= 1
-    segment.path.write_bytes(raw)
+    damage(segment.path, segment.size + 5)
     take = house.receiver.take
 
     async def once(lines: list[Packed]) -> None:
@@ -258,7 +254,7 @@ def test_what_comes_behind_damage_is_shipped_though_something_before_it_waits(
     house.ship()
     house.receiver.take = take  # type: ignore[method-assign]
     damaged = house.shipper.dropped["damaged"]
-    assert damaged == len(raw) - segment.size
+    assert damaged == segment.path.stat().st_size - segment.size
     house.print("after", "hr")
     house.waits()
     assert sorted(house.receiver.texts) == sorted([*(f"{n}" for n in range(20)), "after"])
@@ -344,6 +340,15 @@ def test_a_namespace_that_prints_much_does_not_hold_up_the_others(house: House, 
         assert [one.line.text for one in taken] == lines, "each in its order"
 
 
+def test_many_namespaces_have_their_turn_some_at_a_time(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unshipped, "NAMESPACES", 3)
+    monkeypatch.setattr(unshipped, "AHEAD", 5)
+    for n in range(40):
+        house.print(f"{n}\n", f"n-{n % 8}")
+    assert sorted(house.ship(), key=int) == [f"{n}" for n in range(40)]
+    assert house.shipper.waiting_bytes == 0
+
+
 def _kill_after(house: House, batches: int) -> None:
     """The node is killed when the receiver has so many batches and the next one."""
 
@@ -365,20 +370,23 @@ def _kill_after(house: House, batches: int) -> None:
 
 @pytest.mark.parametrize("killed_after", range(6))
 @pytest.mark.parametrize("noted", [True, False])
+@pytest.mark.parametrize("ahead", [3, 1_000])
 def test_what_is_sent_again_is_the_same_though_namespaces_took_turns(
-    house: House, monkeypatch: pytest.MonkeyPatch, killed_after: int, noted: bool
+    house: House, monkeypatch: pytest.MonkeyPatch, killed_after: int, noted: bool, ahead: int
 ) -> None:
     monkeypatch.setattr(unshipped, "BATCH_MAX", 4 * LINE_COST)
     monkeypatch.setattr(unshipped, "TURN", LINE_COST)
+    monkeypatch.setattr(unshipped, "AHEAD", ahead)
     monkeypatch.setattr(follower, "WRITE_S", 0.0 if noted else 3_600.0)
     house.print("old\n", "loud")
     house.ship()
     printed = {"old"}
-    for _ in range(6):
-        for namespace in ("loud", "loud", "quiet"):
+    for n in range(4):
+        for namespace in ("loud", "loud", "quiet", f"seldom-{n}"):
             text = f"{namespace} {len(printed)}"
             house.print(f"{text} a\n{text} b\n", namespace)
             printed |= {f"{text} a", f"{text} b"}
+    assert len(house.output.synced()) == 1
     _kill_after(house, killed_after + 1)
     sent = len(house.receiver.taken)
     house.again()
@@ -389,7 +397,7 @@ def test_what_is_sent_again_is_the_same_though_namespaces_took_turns(
     for one in house.receiver.taken:
         times.setdefault((one.token, one.line.number), set()).add(one.at_ns)
     assert all(len(given) == 1 for given in times.values()), "with the time that it had"
-    for namespace in ("loud", "quiet"):
+    for namespace in {one.owner.namespace for one in house.receiver.taken}:
         for taken in (house.receiver.taken[1:sent], house.receiver.taken[sent:]):
             given = [one.at_ns for one in taken if one.owner.namespace == namespace]
             assert given == sorted(set(given))

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import io
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,13 +29,11 @@ from raftsched.output.following.to_store import PATIENCE_MS, ToStore
 from raftsched.output.following.whole_records import Stretch
 from raftsched.output.format.records import HEADER_SIZE
 from raftsched.output.format.segments import owner_of
-from raftsched.output.format.spool import STDERR, STDOUT, pack
-from raftsched.output.keeping.store import OutputStore, Record
 from raftsched.output.reading import stored
 from raftsched.output.reading.stored import StoredOutputs
 from tests.support import s3
-from tests.support.clock import ManualClock
 from tests.support.patience import patient
+from tests.unit.output.house import Origin, damage
 
 DISK = b"disk-n1-"
 CLUSTER = "c0" * 16
@@ -78,38 +76,25 @@ class Flaky:
         self.store.close()
 
 
-class House:
+class House(Origin):
     """n1, whose output is put into a store."""
 
     def __init__(self, directory: Path, store: ObjectStore) -> None:
-        self.directory = directory
-        self.clock = ManualClock()
+        super().__init__(directory, 1 << 20)
         self.store = Flaky(store)
-        self.most, self.own = 2, dict[str, int]()
-        self.tokens = 0
         self.cluster = CLUSTER
         self.begin()
 
     def begin(self, disk: bytes = DISK) -> None:
         """n1 starts, perhaps again."""
-        self.output = OutputStore(self.directory / disk.hex(), segment_bytes=1 << 20, share_of=self._share_of)
+        self.output = self.opened(self.directory / disk.hex())
         self.sent = Sent(self.output.directory / "stored", disk)
         self.sink = ToStore("n1", disk, self.sent, self.store, lambda: self.cluster, self.clock)
-        self.storer = Copier(self.output, self.sent, self.sink, self._copies, self.clock)
+        self.storer = Copier(self.output, self.sent, self.sink, self.copies, self.clock)
         self.reader = StoredOutputs(self.store, lambda: self.cluster, self.directory)
 
-    def _share_of(self, namespace: str) -> int | None:
-        return 1 << 40 if owner_of(namespace) in self.own else None
-
-    def _copies(self, owners: Collection[str]) -> tuple[int, Mapping[str, int]]:
-        return self.most, self.own
-
-    def print(self, text: str, namespace: str = "") -> tuple[OutputRef, int]:
-        self.tokens += 1
-        frames = pack(STDOUT, text.encode()) + pack(STDERR, b"!")
-        (ref,) = self.output.append([Record(self.tokens, self.clock.wall, frames, namespace=namespace)])
-        assert ref is not None
-        return ref, self.tokens
+    def print(self, text: str, namespace: str = "", err: bytes = b"!") -> tuple[OutputRef, int]:
+        return super().print(text, namespace, err)
 
     def look(self, *, patient: bool = False) -> int:
         """Returns how many objects were put; unless `patient`, nothing waits for more."""
@@ -321,6 +306,17 @@ def test_the_note_of_a_time_without_marks_counts(house: House) -> None:
     assert (house.look(), house.read(*ref)) == (1, "of 0.2.0"), "from then on it is noticed"
 
 
+def test_the_note_of_a_time_without_marks_does_not_count_at_another_place(small: House, tmp_path: Path) -> None:
+    ref = small.print("of 0.2.0")
+    small.look()
+    small.sent.rename("", small.sink._place, small.sink._named)
+    small.sent.write()
+    small.output.close()
+    small.store = Flaky(open_store(str(tmp_path / "another")))
+    small.begin()
+    assert (small.look(), small.read(*ref)) == (1, "of 0.2.0")
+
+
 def test_a_mark_that_cannot_be_seen_changes_nothing(small: House, caplog: pytest.LogCaptureFixture) -> None:
     small.print("one")
     small.look()
@@ -527,9 +523,7 @@ def test_a_store_is_not_said_to_fail_for_what_is_gone(small: House) -> None:
 def test_what_is_damaged_is_left_out(small: House) -> None:
     refs = [small.print(text) for text in ("before", "torn", "after")]
     (path,) = small.output.directory.glob("seg-*.dat")
-    raw = bytearray(path.read_bytes())
-    raw[refs[1][0].offset + HEADER_SIZE + 6] ^= 1
-    path.write_bytes(raw)
+    damage(path, refs[1][0].offset + HEADER_SIZE + 6)
     assert (small.look(), small.look(), small.look()) == (1, 1, 0)
     assert [small.read(*ref) for ref in refs] == ["before", None, "after"]
     assert small.storer.waiting_bytes == 0, "nothing waits for what cannot be put"
@@ -542,9 +536,7 @@ def test_damage_and_a_restart_replace_no_object(small: House, damaged: int, plac
     small.look()
     small.output.close()
     (path,) = small.output.directory.glob("seg-*.dat")
-    raw = bytearray(path.read_bytes())
-    raw[refs[damaged][0].offset + place] ^= 1
-    path.write_bytes(raw)
+    damage(path, refs[damaged][0].offset + place)
     small.begin()
     assert small.look() == 0
     after = small.print("after")
