@@ -6,7 +6,7 @@ import asyncio
 import io
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -369,6 +369,20 @@ async def one_node(
     try:
         async with serving(cluster, "n1", guarded=guarded) as client:
             yield client
+    finally:
+        cluster.close()
+
+
+@asynccontextmanager
+async def several_nodes(directory: Path, names: Sequence[str]) -> AsyncIterator[list[Client]]:
+    """The APIs of nodes, each of which may run jobs."""
+    cluster = LocalCluster(directory, names)
+    try:
+        async with AsyncExitStack() as stack:
+            nodes = [await stack.enter_async_context(serving(cluster, name)) for name in names]
+            for name, node in zip(names, nodes, strict=True):
+                cluster.open_session(name, node.url.removeprefix("http://"))
+            yield nodes
     finally:
         cluster.close()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from raftsched.surface.worker_sessions import FRAMES, PIECE_MAX, OutputPlace
 from tests.integration.api.runs.test_output import JOB
 from tests.support import sse
 from tests.support.async_tests import entered
-from tests.support.local_api import Client, LocalCluster, serving
+from tests.support.local_api import Client, LocalCluster, several_nodes
 
 RAW = {"Content-Type": "application/octet-stream"}
 NONCE = b"sixteen bytes of"
@@ -56,23 +56,9 @@ class Run:
         self.cluster.apply(ended)
 
 
-@asynccontextmanager
-async def three_nodes(directory: Path) -> AsyncIterator[list[Client]]:
-    """None of them runs anything."""
-    cluster = LocalCluster(directory, ("n1", "n2", "n3"))
-    try:
-        async with AsyncExitStack() as stack:
-            nodes = [await stack.enter_async_context(serving(cluster, node)) for node in cluster.nodes]
-            for name, node in zip(cluster.nodes, nodes, strict=True):
-                cluster.open_session(name, node.url.removeprefix("http://"))
-            yield nodes
-    finally:
-        cluster.close()
-
-
 @pytest.fixture
 def nodes(tmp_path: Path, asyncio_runner: asyncio.Runner) -> Iterator[list[Client]]:
-    with entered(asyncio_runner, three_nodes(tmp_path)) as nodes:
+    with entered(asyncio_runner, several_nodes(tmp_path, ("n1", "n2", "n3"))) as nodes:
         yield nodes
 
 
