@@ -90,8 +90,8 @@ class Reports(Generic[T]):
         return self._unsent
 
     def add(self, report: Report[T]) -> None:
-        self._pending.pop(report.token, None)
-        self._unsent.pop(report.token, None)
+        if report.token in self._pending:  # it goes to the end of the line
+            self.drop(report.token)
         self._pending[report.token] = report
         self._unsent[report.token] = None
 
