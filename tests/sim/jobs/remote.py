@@ -209,14 +209,13 @@ class SimServer:
 class SimOutputs:
     """raftsched.remote.server_port.Outputs: what runs print is sent, which takes its time, and not looked at."""
 
-    def __init__(self, rng: random.Random, told: set[int]) -> None:
-        self._rng, self._told = rng, told
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
 
     def begin(self, session: str, token: int) -> None: ...
 
     async def finish(self, session: str, token: int, output: OutputRef) -> OutputPlace | str | list[Printed] | None:
         await asyncio.sleep(self._rng.uniform(*self._rng.choice(SENDING_S)))
-        self._told.add(token)
         return None
 
     def forget(self, token: int) -> None: ...
@@ -283,7 +282,7 @@ class RemoteMachine:
                 handlers=list(HANDLERS),
                 incarnation=f"{self.site.boot}/{self.directory}",
             ),
-            outputs=SimOutputs(rng, runner.told),
+            outputs=SimOutputs(rng),
             clock=self.clock,
             rng=rng,
             permits=Permits(),

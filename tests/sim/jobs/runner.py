@@ -159,7 +159,7 @@ class SimRunner:
                 code = {Outcome.SUCCEEDED: 0, Outcome.FAILED: 1}.get(outcome)
                 end = RunEnd(outcome=outcome, started_at_ms=started_ms, ended_at_ms=ended_ms, exit_code=code)
                 end = saying(end, self._world.seed, token)
-                if outcome is not Outcome.LOST and end.output is None:
+                if outcome is not Outcome.LOST:
                     self.told.add(token)
                 self.on_ended(token, end)
             case "began":
