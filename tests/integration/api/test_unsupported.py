@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.support.clock import START_MS
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
 RAW = msgspec.json.encode(JOB)
@@ -51,21 +50,18 @@ REFUSED: list[tuple[Any, str, str]] = [  # body, pointer, something that the mes
 ]
 
 
-def test_what_is_refused_says_what_would_be_right(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        for body, pointer, says in REFUSED:
-            status, problem = await call("POST", "/v1/jobs", body)
-            assert status == 422, (body, problem)
-            assert [e for e in problem["errors"] if e["pointer"] == pointer and says in e["detail"]], (body, problem)
-        for fine in (job(max_concurrency=1), job(max_concurrency=None), http(headers={"X-Host": "b"})):
-            status, made = await call("POST", "/v1/jobs", fine)
-            assert (status, made["max_concurrency"]) == (201, 1)
-        trigger = {"every": "10d", "ends_at": "2030-02-01T00:00:00Z"}
-        assert (await call("POST", "/v1/jobs", job(trigger=trigger)))[0] == 201
-        status, problem = await call("POST", f"/v1/jobs/{made['id']}/resume", {"now": True})
-        assert (status, problem["errors"][0]["detail"]) == (422, "is not a known field; no fields are known here")
-
-    run(tmp_path, test)
+async def test_what_is_refused_says_what_would_be_right(call: Client) -> None:
+    for body, pointer, says in REFUSED:
+        status, problem = await call("POST", "/v1/jobs", body)
+        assert status == 422, (body, problem)
+        assert [e for e in problem["errors"] if e["pointer"] == pointer and says in e["detail"]], (body, problem)
+    for fine in (job(max_concurrency=1), job(max_concurrency=None), http(headers={"X-Host": "b"})):
+        status, made = await call("POST", "/v1/jobs", fine)
+        assert (status, made["max_concurrency"]) == (201, 1)
+    trigger = {"every": "10d", "ends_at": "2030-02-01T00:00:00Z"}
+    assert (await call("POST", "/v1/jobs", job(trigger=trigger)))[0] == 201
+    status, problem = await call("POST", f"/v1/jobs/{made['id']}/resume", {"now": True})
+    assert (status, problem["errors"][0]["detail"]) == (422, "is not a known field; no fields are known here")
 
 
 @pytest.mark.parametrize(
@@ -76,14 +72,11 @@ def test_what_is_refused_says_what_would_be_right(tmp_path: Path) -> None:
         (b'{"params": {"b": "\\ud800"}}', "/params/b", "surrogate"),
     ],
 )
-def test_what_cannot_be_held_is_named(tmp_path: Path, raw: bytes, pointer: str, says: str) -> None:
-    async def test(call: Client) -> None:
-        status, problem = await call("POST", "/v1/jobs", raw)
-        assert (status, problem["code"]) == (400, "invalid-json")
-        assert [e["pointer"] for e in problem["errors"]] == [pointer]
-        assert says in problem["detail"]
-
-    run(tmp_path, test)
+async def test_what_cannot_be_held_is_named(call: Client, raw: bytes, pointer: str, says: str) -> None:
+    status, problem = await call("POST", "/v1/jobs", raw)
+    assert (status, problem["code"]) == (400, "invalid-json")
+    assert [e["pointer"] for e in problem["errors"]] == [pointer]
+    assert says in problem["detail"]
 
 
 TWICE = [
@@ -104,54 +97,45 @@ TWICE = [
 
 
 @pytest.mark.parametrize("twice", TWICE)
-def test_a_key_given_twice_is_refused(tmp_path: Path, twice: bytes) -> None:
-    async def test(call: Client) -> None:
-        body = b"{" + twice + RAW[1:]
-        key = msgspec.json.decode(b"{" + twice[:-1] + b"}").popitem()
-        name = next(iter(key[1])) if isinstance(key[1], dict) and key[1] else key[0]
-        _, made = await call("POST", "/v1/jobs", JOB)
-        for method, path in (
-            ("POST", "/v1/jobs"),
-            ("PUT", f"/v1/jobs/{made['id']}"),
-            ("PATCH", f"/v1/jobs/{made['id']}"),
-            ("PUT", "/v1/namespaces/default/jobs/a"),
-        ):
-            status, problem = await call(method, path, body)
-            assert (status, problem["code"]) == (400, "invalid-json"), (method, path)
-            assert f'"{name}"' in problem["detail"]
-        status, page = await call("POST", "/v1/jobs:batch", b"[" + RAW + b"," + body + b"]")
-        assert (status, [item["status"] for item in page["items"]]) == (200, [201, 400])
-        status, problem = await call("POST", f"/v1/jobs/{made['id']}/run", b'{"priority":1,"priority":2}')
-        assert (status, problem["code"]) == (400, "invalid-json")
-
-    run(tmp_path, test)
+async def test_a_key_given_twice_is_refused(call: Client, twice: bytes) -> None:
+    body = b"{" + twice + RAW[1:]
+    key = msgspec.json.decode(b"{" + twice[:-1] + b"}").popitem()
+    name = next(iter(key[1])) if isinstance(key[1], dict) and key[1] else key[0]
+    _, made = await call("POST", "/v1/jobs", JOB)
+    for method, path in (
+        ("POST", "/v1/jobs"),
+        ("PUT", f"/v1/jobs/{made['id']}"),
+        ("PATCH", f"/v1/jobs/{made['id']}"),
+        ("PUT", "/v1/namespaces/default/jobs/a"),
+    ):
+        status, problem = await call(method, path, body)
+        assert (status, problem["code"]) == (400, "invalid-json"), (method, path)
+        assert f'"{name}"' in problem["detail"]
+    status, page = await call("POST", "/v1/jobs:batch", b"[" + RAW + b"," + body + b"]")
+    assert (status, [item["status"] for item in page["items"]]) == (200, [201, 400])
+    status, problem = await call("POST", f"/v1/jobs/{made['id']}/run", b'{"priority":1,"priority":2}')
+    assert (status, problem["code"]) == (400, "invalid-json")
 
 
-def test_keys_that_only_look_alike_are_fine(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        given = job(params={"a": {"a": "a:a", "b": ["::", {"a": 1}]}}, labels={"a": "x:y"}, priority=5, queue="default")
-        status, made = await call("POST", "/v1/jobs", given)
-        assert (status, made["params"]) == (201, given["params"])
-        pretty = msgspec.json.format(msgspec.json.encode({**given, "name": "n", "namespace": "m", "suspended": True}))
-        assert (await call("POST", "/v1/jobs", pretty))[0] == 201
-
-    run(tmp_path, test)
+async def test_keys_that_only_look_alike_are_fine(call: Client) -> None:
+    given = job(params={"a": {"a": "a:a", "b": ["::", {"a": 1}]}}, labels={"a": "x:y"}, priority=5, queue="default")
+    status, made = await call("POST", "/v1/jobs", given)
+    assert (status, made["params"]) == (201, given["params"])
+    pretty = msgspec.json.format(msgspec.json.encode({**given, "name": "n", "namespace": "m", "suspended": True}))
+    assert (await call("POST", "/v1/jobs", pretty))[0] == 201
 
 
-def test_encodings_and_charsets(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        for encoding in ("br", "zstd", "compress", "gzip, gzip", "x"):
-            status, problem = await call("POST", "/v1/jobs", RAW, {"Content-Encoding": encoding})
-            assert (status, problem["status"]) == (415, 415), encoding
-            assert "gzip" in problem["detail"]
-        status, _ = await call("POST", "/v1/jobs", zlib.compress(RAW), {"Content-Encoding": "deflate"})
-        assert status == 201
-        assert (await call("POST", "/v1/jobs", RAW, {"Content-Encoding": "identity"}))[0] == 201
-        for charset, expected in (("latin-1", 415), ("utf-16", 415), ("UTF-8", 201), ('"utf-8"', 201)):
-            kind = {"Content-Type": f"application/json; charset={charset}"}
-            assert (await call("POST", "/v1/jobs", RAW, kind))[0] == expected, charset
-
-    run(tmp_path, test)
+async def test_encodings_and_charsets(call: Client) -> None:
+    for encoding in ("br", "zstd", "compress", "gzip, gzip", "x"):
+        status, problem = await call("POST", "/v1/jobs", RAW, {"Content-Encoding": encoding})
+        assert (status, problem["status"]) == (415, 415), encoding
+        assert "gzip" in problem["detail"]
+    status, _ = await call("POST", "/v1/jobs", zlib.compress(RAW), {"Content-Encoding": "deflate"})
+    assert status == 201
+    assert (await call("POST", "/v1/jobs", RAW, {"Content-Encoding": "identity"}))[0] == 201
+    for charset, expected in (("latin-1", 415), ("utf-16", 415), ("UTF-8", 201), ('"utf-8"', 201)):
+        kind = {"Content-Type": f"application/json; charset={charset}"}
+        assert (await call("POST", "/v1/jobs", RAW, kind))[0] == expected, charset
 
 
 PARAMETERS = [
@@ -167,42 +151,33 @@ PARAMETERS = [
 ]
 
 
-def test_a_bad_parameter_is_named(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        for path, name in PARAMETERS:
-            status, problem = await call("GET", path)
-            assert (status, problem["code"]) == (400, "invalid-parameter"), path
-            assert [e["parameter"] for e in problem["errors"]] == [name], path
-
-    run(tmp_path, test)
+async def test_a_bad_parameter_is_named(call: Client) -> None:
+    for path, name in PARAMETERS:
+        status, problem = await call("GET", path)
+        assert (status, problem["code"]) == (400, "invalid-parameter"), path
+        assert [e["parameter"] for e in problem["errors"]] == [name], path
 
 
-def test_null_takes_out_no_field_that_there_is_not(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        _, made = await call("POST", "/v1/jobs", JOB)
-        for change, pointer in (
-            ({"colour": None}, "/colour"),
-            ({"revision": None}, "/revision"),
-            ({"retry": {"delay": None}}, "/retry/delay"),
-        ):
-            status, problem = await call("PATCH", f"/v1/jobs/{made['id']}", change)
-            assert (status, [e["pointer"] for e in problem["errors"]]) == (422, [pointer])
-        fine = {"owner": None, "labels": {"x": None}, "params": {"y": None}, "retry": {"delays": None}}
-        assert (await call("PATCH", f"/v1/jobs/{made['id']}", fine))[0] == 200
-
-    run(tmp_path, test)
+async def test_null_takes_out_no_field_that_there_is_not(call: Client) -> None:
+    _, made = await call("POST", "/v1/jobs", JOB)
+    for change, pointer in (
+        ({"colour": None}, "/colour"),
+        ({"revision": None}, "/revision"),
+        ({"retry": {"delay": None}}, "/retry/delay"),
+    ):
+        status, problem = await call("PATCH", f"/v1/jobs/{made['id']}", change)
+        assert (status, [e["pointer"] for e in problem["errors"]]) == (422, [pointer])
+    fine = {"owner": None, "labels": {"x": None}, "params": {"y": None}, "retry": {"delays": None}}
+    assert (await call("PATCH", f"/v1/jobs/{made['id']}", fine))[0] == 200
 
 
-def test_a_preview_of_what_is_past_says_that_it_runs_at_once(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        status, shown = await call("POST", "/v1/schedules/preview", {"trigger": {"at": "2029-12-31T23:00:00Z"}})
-        assert status == 200
-        (only,) = shown["next"]
-        assert only["at"] == "2030-01-01T00:00:00.000Z"
-        assert "2029-12-31T23:00:00.000Z is past" in only["note"]
-        assert call.cluster.clock.wall == START_MS
-
-    run(tmp_path, test)
+async def test_a_preview_of_what_is_past_says_that_it_runs_at_once(call: Client) -> None:
+    status, shown = await call("POST", "/v1/schedules/preview", {"trigger": {"at": "2029-12-31T23:00:00Z"}})
+    assert status == 200
+    (only,) = shown["next"]
+    assert only["at"] == "2030-01-01T00:00:00.000Z"
+    assert "2029-12-31T23:00:00.000Z is past" in only["note"]
+    assert call.cluster.clock.wall == START_MS
 
 
 HEAD = b"POST /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -218,21 +193,18 @@ NOT_HTTP = [
 
 
 @pytest.mark.parametrize(("raw", "expected"), NOT_HTTP)
-def test_what_is_not_http_is_answered_with_a_problem(tmp_path: Path, raw: bytes, expected: set[int]) -> None:
-    async def test(call: Client) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(call.url.rpartition(":")[2]))
-        writer.write(raw)
-        head = await reader.readuntil(b"\r\n\r\n")
-        lines = head.decode().lower()
-        assert "content-type: application/problem+json" in lines, head
-        length = int(lines.partition("content-length: ")[2].split()[0])
-        text = await reader.readexactly(length)
-        problem = msgspec.json.decode(text)
-        assert problem["status"] == int(lines.split()[1])
-        assert problem["status"] in expected
-        for inside in (b"python", b"0x", b"aiohttp", b"b'", b"bytearray"):
-            assert inside not in text.lower()
-        writer.close()
-        await writer.wait_closed()
-
-    run(tmp_path, test)
+async def test_what_is_not_http_is_answered_with_a_problem(call: Client, raw: bytes, expected: set[int]) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(call.url.rpartition(":")[2]))
+    writer.write(raw)
+    head = await reader.readuntil(b"\r\n\r\n")
+    lines = head.decode().lower()
+    assert "content-type: application/problem+json" in lines, head
+    length = int(lines.partition("content-length: ")[2].split()[0])
+    text = await reader.readexactly(length)
+    problem = msgspec.json.decode(text)
+    assert problem["status"] == int(lines.split()[1])
+    assert problem["status"] in expected
+    for inside in (b"python", b"0x", b"aiohttp", b"b'", b"bytearray"):
+        assert inside not in text.lower()
+    writer.close()
+    await writer.wait_closed()

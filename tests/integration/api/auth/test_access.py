@@ -18,7 +18,7 @@ from raftsched.surface.operation import HEALTH
 from tests.integration.api.http.test_fastpath import short_way_taken
 from tests.support import tokens
 from tests.support.documented import document
-from tests.support.local_api import Client, LocalCluster, run, serving
+from tests.support.local_api import Client, LocalCluster, one_node, serving
 from tests.support.matrix import Who, requests, wrong
 from tests.support.places import Place, placed
 from tests.support.tokens import As, guarded, limited, make, post_job
@@ -81,10 +81,9 @@ def test_everybody_at_every_route(tmp_path: Path) -> None:
     placed(tmp_path, test)
 
 
-def test_a_locked_node_answers_nobody_at_any_route(tmp_path: Path) -> None:
+async def test_a_locked_node_answers_nobody_at_any_route(tmp_path: Path) -> None:
     """Also not who shows the token of an admin that was made while the cluster was open."""
-
-    async def test(call: Client) -> None:
+    async with one_node(tmp_path, guarded=True) as call:
         call.context.security.local_digest = sha256(b"rl_local").digest()
         local = As(call, "rl_local")
         planted = {role: As(call, await make(local, role, role)) for role in (*tokens.ROLES, "worker")}
@@ -93,8 +92,6 @@ def test_a_locked_node_answers_nobody_at_any_route(tmp_path: Path) -> None:
         people = [Who("nobody", As(call, "")), Who("unknown", As(call, "rs_unknown"))]
         people += [Who(f"planted {role}", who, {None: role}) for role, who in planted.items()]
         await walk(place, [*people, Who("local", local, {None: "admin"})], locked=True)
-
-    run(tmp_path, test, guarded=True)
 
 
 RAW = [
@@ -119,19 +116,17 @@ RAW = [
 
 
 @pytest.mark.parametrize("raw", RAW, ids=lambda raw: raw.split(b"\r\n")[0].decode("latin-1")[:40])
-def test_a_locked_node_says_401_to_what_is_no_request_too(tmp_path: Path, raw: bytes) -> None:
-    async def test(call: Client) -> None:
+async def test_a_locked_node_says_401_to_what_is_no_request_too(tmp_path: Path, raw: bytes) -> None:
+    async with one_node(tmp_path, guarded=True) as call:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(call.url.rpartition(":")[2]))
         writer.write(raw)
         first = await reader.readline()
         writer.close()
         assert first.split()[1:2] == [b"401"], first
 
-    run(tmp_path, test, guarded=True)
 
-
-def test_a_locked_node_tells_how_to_open_it_and_is_well(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
+async def test_a_locked_node_tells_how_to_open_it_and_is_well(tmp_path: Path) -> None:
+    async with one_node(tmp_path, guarded=True) as call:
         status, problem = await call("GET", "/v1/jobs")
         assert (status, problem["code"]) == (401, "locked")
         assert "raftsched tokens bootstrap --data DIR" in problem["detail"]
@@ -139,15 +134,13 @@ def test_a_locked_node_tells_how_to_open_it_and_is_well(tmp_path: Path) -> None:
             assert (await call("GET", path))[0] == 200
             assert (await call("HEAD", path))[0] == 200
 
-    run(tmp_path, test, guarded=True)
-
 
 def bootstrap(name: str = "root", secret: str = "rs_mine", **more: Any) -> dict[str, Any]:
     return {"required": True, "admin": {"name": name, "sha256": sha256(secret.encode()).hexdigest()}, **more}
 
 
-def test_bootstrap_revokes_what_was_planted_and_says_what_it_found(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
+async def test_bootstrap_revokes_what_was_planted_and_says_what_it_found(tmp_path: Path) -> None:
+    async with one_node(tmp_path, guarded=True) as call:
         call.context.security.local_digest = sha256(b"rl_local").digest()
         local = As(call, "rl_local")
         planted = As(call, await make(local, "planted", "admin"))
@@ -176,21 +169,16 @@ def test_bootstrap_revokes_what_was_planted_and_says_what_it_found(tmp_path: Pat
         assert (status, problem["code"]) == (409, "not-possible")
         assert "--open" in problem["detail"]
 
-    run(tmp_path, test, guarded=True)
 
-
-def test_what_was_made_before_is_kept_when_that_is_said(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        before = As(call, await make(call, "before", "editor"))
-        rules = [{"claim": "groups", "value": "ops", "role": "operator"}]
-        issuer = {"issuer": "https://login.example.com", "audience": "x", "rules": rules}
-        assert (await call("PUT", "/v1/cluster/oidc", issuer))[0] == 200
-        _, said = await call("PUT", "/v1/cluster/access", bootstrap(keep=True))
-        assert [(one["name"], one["state"]) for one in said["found"]["tokens"]] == [("before", "active")]
-        assert said["found"]["oidc"]["state"] == "active"
-        assert (await before("GET", "/v1/jobs"))[0] == 200
-
-    run(tmp_path, test)
+async def test_what_was_made_before_is_kept_when_that_is_said(call: Client) -> None:
+    before = As(call, await make(call, "before", "editor"))
+    rules = [{"claim": "groups", "value": "ops", "role": "operator"}]
+    issuer = {"issuer": "https://login.example.com", "audience": "x", "rules": rules}
+    assert (await call("PUT", "/v1/cluster/oidc", issuer))[0] == 200
+    _, said = await call("PUT", "/v1/cluster/access", bootstrap(keep=True))
+    assert [(one["name"], one["state"]) for one in said["found"]["tokens"]] == [("before", "active")]
+    assert said["found"]["oidc"]["state"] == "active"
+    assert (await before("GET", "/v1/jobs"))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -203,19 +191,15 @@ def test_what_was_made_before_is_kept_when_that_is_said(tmp_path: Path) -> None:
         ({"required": True, "keep": True}, "/keep"),
     ],
 )
-def test_what_is_wrong_with_a_first_admin(tmp_path: Path, body: Any, pointer: str) -> None:
-    async def test(call: Client) -> None:
-        status, problem = await call("PUT", "/v1/cluster/access", body)
-        assert (status, problem["code"], problem["errors"][0]["pointer"]) == (422, "invalid-body", pointer)
-        assert (await call("GET", "/v1/cluster/access"))[1] == {"required": False}
-
-    run(tmp_path, test)
+async def test_what_is_wrong_with_a_first_admin(call: Client, body: Any, pointer: str) -> None:
+    status, problem = await call("PUT", "/v1/cluster/access", body)
+    assert (status, problem["code"], problem["errors"][0]["pointer"]) == (422, "invalid-body", pointer)
+    assert (await call("GET", "/v1/cluster/access"))[1] == {"required": False}
 
 
-def test_others_hear_of_the_first_admin(tmp_path: Path) -> None:
+async def test_others_hear_of_the_first_admin(tmp_path: Path) -> None:
     """A node that has not applied it yet asks how far the log is before it refuses; when it cannot, it stays shut."""
-
-    async def test(call: Client) -> None:
+    async with one_node(tmp_path, guarded=True) as call:
         call.context.security.local_digest = sha256(b"rl_local").digest()
         cluster, context = call.cluster, call.context
         root = As(call, "rs_mine")
@@ -233,8 +217,6 @@ def test_others_hear_of_the_first_admin(tmp_path: Path) -> None:
         context.log.committed = committed
         cluster.clock.forward(2_000)
         assert (await root("GET", "/v1/jobs"))[0] == 200
-
-    run(tmp_path, test, guarded=True)
 
 
 def test_a_cluster_with_a_node_beyond_loopback_is_not_opened_from_another(tmp_path: Path) -> None:
@@ -258,93 +240,77 @@ def test_a_cluster_with_a_node_beyond_loopback_is_not_opened_from_another(tmp_pa
     asyncio.run(main())
 
 
-def test_a_cluster_is_open_until_it_is_told_otherwise(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        viewer = As(call, await make(call, "v", "viewer"))
-        for who in (As(call, ""), viewer, As(call, "rs_unknown")):
-            assert (await who("POST", "/v1/jobs", JOB))[0] == 201
-            assert (await who("GET", "/v1/tokens"))[0] == 200
-
-    run(tmp_path, test)
+async def test_a_cluster_is_open_until_it_is_told_otherwise(call: Client) -> None:
+    viewer = As(call, await make(call, "v", "viewer"))
+    for who in (As(call, ""), viewer, As(call, "rs_unknown")):
+        assert (await who("POST", "/v1/jobs", JOB))[0] == 201
+        assert (await who("GET", "/v1/tokens"))[0] == 200
 
 
-def test_who_turns_it_on_shows_a_token_that_lasts(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        async def ask(secret: str) -> int:
-            return (await As(call, secret)("PUT", "/v1/cluster/access", {"required": True}))[0]
+async def test_who_turns_it_on_shows_a_token_that_lasts(call: Client) -> None:
+    async def ask(secret: str) -> int:
+        return (await As(call, secret)("PUT", "/v1/cluster/access", {"required": True}))[0]
 
-        assert await ask("") == 409
-        assert await ask(await make(call, "o", "operator")) == 409
-        assert await ask(await make(call, "soon", "admin", expires_at="2031-01-01T00:00:00Z")) == 409
-        secret = await make(call, "root", "admin")
-        assert await ask("rs_wrong") == 409
-        assert await ask("") == 409
-        assert await ask(secret) == 200
-        admin = As(call, secret)
-        _, listed = await admin("GET", "/v1/tokens")
-        number = next(one["id"] for one in listed["items"] if one["name"] == "root")
-        status, problem = await admin("DELETE", f"/v1/tokens/{number}")
-        assert (status, problem["code"]) == (409, "not-possible")
-        assert (await admin("PUT", "/v1/cluster/access", {"required": False}))[0] == 200
-        assert (await call("POST", "/v1/jobs", JOB))[0] == 201
-
-    run(tmp_path, test)
+    assert await ask("") == 409
+    assert await ask(await make(call, "o", "operator")) == 409
+    assert await ask(await make(call, "soon", "admin", expires_at="2031-01-01T00:00:00Z")) == 409
+    secret = await make(call, "root", "admin")
+    assert await ask("rs_wrong") == 409
+    assert await ask("") == 409
+    assert await ask(secret) == 200
+    admin = As(call, secret)
+    _, listed = await admin("GET", "/v1/tokens")
+    number = next(one["id"] for one in listed["items"] if one["name"] == "root")
+    status, problem = await admin("DELETE", f"/v1/tokens/{number}")
+    assert (status, problem["code"]) == (409, "not-possible")
+    assert (await admin("PUT", "/v1/cluster/access", {"required": False}))[0] == 200
+    assert (await call("POST", "/v1/jobs", JOB))[0] == 201
 
 
 @pytest.mark.parametrize("header", ["Bearer", "Bearer ", "Bearer rs_x rs_y", "Basic YTpi", "rs_x", "Bearer \xe9"])
-def test_what_is_no_token_opens_nothing(tmp_path: Path, header: str) -> None:
-    async def test(call: Client) -> None:
-        await guarded(call)
-        for method, path, body in (("GET", "/v1/jobs", None), ("POST", "/v1/jobs", JOB)):
-            status, problem = await call(method, path, body, {"Authorization": header})
-            assert (status, problem["code"]) == (401, "unauthorized")
-
-    run(tmp_path, test)
+async def test_what_is_no_token_opens_nothing(call: Client, header: str) -> None:
+    await guarded(call)
+    for method, path, body in (("GET", "/v1/jobs", None), ("POST", "/v1/jobs", JOB)):
+        status, problem = await call(method, path, body, {"Authorization": header})
+        assert (status, problem["code"]) == (401, "unauthorized")
 
 
-def test_the_short_way_asks_for_tokens_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_short_way_asks_for_tokens_too(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """POST /v1/jobs as most send it is not answered by aiohttp; with an unknown header it is."""
     verdicts = short_way_taken(monkeypatch)
-
-    async def test(call: Client) -> None:
-        people = await guarded(call)
-        mine = await limited(people["admin"], "mine", "editor", "mine")
-        for more in ({}, {"X-Ordinary": "1"}):
-            for who, wanted in (("nobody", 401), ("viewer", 403), ("editor", 201), ("admin", 201)):
-                status, _ = await people[who]("POST", "/v1/jobs", JOB, more)
-                assert status == wanted, (who, more)
-                if status == 401:
-                    assert call.headers["WWW-Authenticate"] == 'Bearer realm="raftsched"'
-            assert (await mine("POST", "/v1/jobs", JOB, more))[0] == 403
-            assert (await mine("POST", "/v1/jobs", {**JOB, "namespace": "mine"}, more))[0] == 201
-        assert (await people["nobody"]("POST", "/v1/jobs", JOB))[0] == 401, "also after somebody who may"
-        verdicts.clear()
+    people = await guarded(call)
+    mine = await limited(people["admin"], "mine", "editor", "mine")
+    for more in ({}, {"X-Ordinary": "1"}):
         for who, wanted in (("nobody", 401), ("viewer", 403), ("editor", 201), ("admin", 201)):
-            assert (await post_job(people[who], JOB))[0] == wanted
-        assert (await post_job(mine, JOB))[0] == 403
-        assert (await post_job(mine, {**JOB, "namespace": "mine"}))[0] == 201
-        assert len(verdicts) == 6
-        assert all(verdict >= 0 for verdict in verdicts)
+            status, _ = await people[who]("POST", "/v1/jobs", JOB, more)
+            assert status == wanted, (who, more)
+            if status == 401:
+                assert call.headers["WWW-Authenticate"] == 'Bearer realm="raftsched"'
+        assert (await mine("POST", "/v1/jobs", JOB, more))[0] == 403
+        assert (await mine("POST", "/v1/jobs", {**JOB, "namespace": "mine"}, more))[0] == 201
+    assert (await people["nobody"]("POST", "/v1/jobs", JOB))[0] == 401, "also after somebody who may"
+    verdicts.clear()
+    for who, wanted in (("nobody", 401), ("viewer", 403), ("editor", 201), ("admin", 201)):
+        assert (await post_job(people[who], JOB))[0] == wanted
+    assert (await post_job(mine, JOB))[0] == 403
+    assert (await post_job(mine, {**JOB, "namespace": "mine"}))[0] == 201
+    assert len(verdicts) == 6
+    assert all(verdict >= 0 for verdict in verdicts)
 
-    run(tmp_path, test)
 
-
-def test_a_token_ends(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        people = await guarded(call)
-        soon = As(call, await make(people["admin"], "soon", "editor", expires_at="2030-01-01T00:00:10Z"))
-        assert (await soon("GET", "/v1/jobs"))[0] == 200
-        call.cluster.clock.forward(9_999)
-        assert (await soon("POST", "/v1/jobs", JOB))[0] == 201
-        call.cluster.clock.forward(1)
-        for method, path, body in (("GET", "/v1/jobs", None), ("POST", "/v1/jobs", JOB)):
-            status, problem = await soon(method, path, body)
-            assert (status, problem["code"]) == (401, "unauthorized")
-        assert "invalid_token" in call.headers["WWW-Authenticate"]
-        _, listed = await people["admin"]("GET", "/v1/tokens")
-        assert [one["state"] for one in listed["items"] if one["name"] == "soon"] == ["expired"]
-
-    run(tmp_path, test)
+async def test_a_token_ends(call: Client) -> None:
+    people = await guarded(call)
+    soon = As(call, await make(people["admin"], "soon", "editor", expires_at="2030-01-01T00:00:10Z"))
+    assert (await soon("GET", "/v1/jobs"))[0] == 200
+    call.cluster.clock.forward(9_999)
+    assert (await soon("POST", "/v1/jobs", JOB))[0] == 201
+    call.cluster.clock.forward(1)
+    for method, path, body in (("GET", "/v1/jobs", None), ("POST", "/v1/jobs", JOB)):
+        status, problem = await soon(method, path, body)
+        assert (status, problem["code"]) == (401, "unauthorized")
+    assert "invalid_token" in call.headers["WWW-Authenticate"]
+    _, listed = await people["admin"]("GET", "/v1/tokens")
+    assert [one["state"] for one in listed["items"] if one["name"] == "soon"] == ["expired"]
 
 
 def test_a_node_trusts_the_other_nodes(tmp_path: Path) -> None:
@@ -375,10 +341,9 @@ def test_a_node_trusts_the_other_nodes(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_locked_node_answers_the_other_nodes(tmp_path: Path) -> None:
+async def test_a_locked_node_answers_the_other_nodes(tmp_path: Path) -> None:
     """Each call once, also behind the lock; and no call makes another one pass."""
-
-    async def test(call: Client) -> None:
+    async with one_node(tmp_path, guarded=True) as call:
         now = call.cluster.clock.wall
         (key, *_) = call.context.security.peer_keys
         said = {PEER: peer_said(key, "n2", "n1", "/v1/cluster", now)}
@@ -387,21 +352,16 @@ def test_a_locked_node_answers_the_other_nodes(tmp_path: Path) -> None:
         other = {PEER: peer_said(key, "n2", "n1", "/v1/cluster", now)}
         assert (await call("GET", "/v1/jobs", headers=other))[0] == 401
 
-    run(tmp_path, test, guarded=True)
 
-
-def test_the_secret_of_the_data_directory_opens_its_node(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        await guarded(call)
-        local = As(call, "rl_local")
-        assert (await local("GET", "/v1/jobs"))[0] == 401
-        call.context.security.local_digest = sha256(b"rl_local").digest()
-        assert (await local("POST", "/v1/tokens", {"name": "again", "role": "admin"}))[0] == 201
-        assert (await local("PUT", "/v1/cluster/access", {"required": True}))[0] == 200  # as it is already
-        _, found = await local("GET", "/v1/audit?actor=local%20at%20n1")
-        assert [one["operation"] for one in found["items"]] == ["tokens_create"]
-
-    run(tmp_path, test)
+async def test_the_secret_of_the_data_directory_opens_its_node(call: Client) -> None:
+    await guarded(call)
+    local = As(call, "rl_local")
+    assert (await local("GET", "/v1/jobs"))[0] == 401
+    call.context.security.local_digest = sha256(b"rl_local").digest()
+    assert (await local("POST", "/v1/tokens", {"name": "again", "role": "admin"}))[0] == 201
+    assert (await local("PUT", "/v1/cluster/access", {"required": True}))[0] == 200  # as it is already
+    _, found = await local("GET", "/v1/audit?actor=local%20at%20n1")
+    assert [one["operation"] for one in found["items"]] == ["tokens_create"]
 
 
 def test_the_description_says_who_may() -> None:
@@ -424,10 +384,7 @@ def test_the_description_says_who_may() -> None:
     assert role_of(ROUTES[0].operation) is Role.EDITOR
 
 
-def test_basic_is_not_bearer(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        people = await guarded(call)
-        given = base64.b64encode(f"x:{people['admin'].secret}".encode()).decode()
-        assert (await call("GET", "/v1/jobs", headers={"Authorization": f"Basic {given}"}))[0] == 401
-
-    run(tmp_path, test)
+async def test_basic_is_not_bearer(call: Client) -> None:
+    people = await guarded(call)
+    given = base64.b64encode(f"x:{people['admin'].secret}".encode()).decode()
+    assert (await call("GET", "/v1/jobs", headers={"Authorization": f"Basic {given}"}))[0] == 401

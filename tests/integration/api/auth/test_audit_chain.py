@@ -62,58 +62,52 @@ async def some_notes(call: Client) -> dict[str, As]:
     return people
 
 
-def test_it_is_whole_until_something_is_touched(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        people = await some_notes(call)
-        copy = await copy_of(people["operator"])
-        found = verify_all(copy, None)  # type: ignore[arg-type]
-        assert found["change"]["notes"] == len([note for note in copy.notes if note["kind"] == "change"]) > 5
-        for kind in ("work", "job", "secret"):
-            assert found[kind]["head"] == copy.chain[kind]["head"] != ""
-        changes = [note for note in copy.notes if note["kind"] == "change"]
-        for number, note in enumerate(changes):
-            for field, value in (("actor", "eve"), ("count", 7), ("change", {"x": 1}), ("remote", "::1")):
-                altered = [{**n, field: value} if n is note else n for n in copy.notes]
-                with pytest.raises(Broken):
-                    verify_all(Copy(copy.chain, altered, None), None)  # type: ignore[arg-type]
-            if number:
-                with pytest.raises(Broken):
-                    verify_all(Copy(copy.chain, [n for n in copy.notes if n is not note], None), None)  # type: ignore[arg-type]
-        with pytest.raises(Broken, match="newest note"):
-            verify_all(Copy(copy.chain, [n for n in copy.notes if n is not changes[-1]], None), None)  # type: ignore[arg-type]
-
-    run(tmp_path, test)
+async def test_it_is_whole_until_something_is_touched(call: Client) -> None:
+    people = await some_notes(call)
+    copy = await copy_of(people["operator"])
+    found = verify_all(copy, None)  # type: ignore[arg-type]
+    assert found["change"]["notes"] == len([note for note in copy.notes if note["kind"] == "change"]) > 5
+    for kind in ("work", "job", "secret"):
+        assert found[kind]["head"] == copy.chain[kind]["head"] != ""
+    changes = [note for note in copy.notes if note["kind"] == "change"]
+    for number, note in enumerate(changes):
+        for field, value in (("actor", "eve"), ("count", 7), ("change", {"x": 1}), ("remote", "::1")):
+            altered = [{**n, field: value} if n is note else n for n in copy.notes]
+            with pytest.raises(Broken):
+                verify_all(Copy(copy.chain, altered, None), None)  # type: ignore[arg-type]
+        if number:
+            with pytest.raises(Broken):
+                verify_all(Copy(copy.chain, [n for n in copy.notes if n is not note], None), None)  # type: ignore[arg-type]
+    with pytest.raises(Broken, match="newest note"):
+        verify_all(Copy(copy.chain, [n for n in copy.notes if n is not changes[-1]], None), None)  # type: ignore[arg-type]
 
 
-def test_a_record_that_was_rewritten_does_not_fit_to_its_copy(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        people = await some_notes(call)
-        copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
-        assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
-        lines = file.read_text().splitlines()
-        assert [json.loads(line) for line in lines[:-1]] == copy.notes
-        assert json.loads(lines[-1])["kind"] == "export"
-        assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
-        assert file.read_text().splitlines() == lines, "each note once"
+async def test_a_record_that_was_rewritten_does_not_fit_to_its_copy(call: Client, tmp_path: Path) -> None:
+    people = await some_notes(call)
+    copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
+    assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
+    lines = file.read_text().splitlines()
+    assert [json.loads(line) for line in lines[:-1]] == copy.notes
+    assert json.loads(lines[-1])["kind"] == "export"
+    assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
+    assert file.read_text().splitlines() == lines, "each note once"
+    verify_all(copy, file)  # type: ignore[arg-type]
+    # half a line, as a writer that was killed leaves it
+    file.write_bytes(file.read_bytes() + b'{"kind": "cha')
+    await people["operator"]("POST", "/v1/cluster/pause")
+    more = await copy_of(people["operator"])
+    assert Export(more, file, None).run(None) == 0  # type: ignore[arg-type]
+    assert len(file.read_text().splitlines()) == len(lines) + 1
+    verify_all(more, file)  # type: ignore[arg-type]
+    with pytest.raises(Broken, match="rewritten"):
         verify_all(copy, file)  # type: ignore[arg-type]
-        # half a line, as a writer that was killed leaves it
-        file.write_bytes(file.read_bytes() + b'{"kind": "cha')
-        await people["operator"]("POST", "/v1/cluster/pause")
-        more = await copy_of(people["operator"])
-        assert Export(more, file, None).run(None) == 0  # type: ignore[arg-type]
-        assert len(file.read_text().splitlines()) == len(lines) + 1
+    file.write_text(file.read_text().replace('"actor":"admin"', '"actor":"eve"', 1))
+    with pytest.raises(Broken, match="line"):
         verify_all(more, file)  # type: ignore[arg-type]
-        with pytest.raises(Broken, match="rewritten"):
-            verify_all(copy, file)  # type: ignore[arg-type]
-        file.write_text(file.read_text().replace('"actor":"admin"', '"actor":"eve"', 1))
-        with pytest.raises(Broken, match="line"):
-            verify_all(more, file)  # type: ignore[arg-type]
-
-    run(tmp_path, test)
 
 
-def test_an_export_outlives_nodes_that_are_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+async def test_an_export_outlives_nodes_that_are_away(
+    call: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answers: list[str] = []
 
@@ -125,51 +119,45 @@ def test_an_export_outlives_nodes_that_are_away(
                 raise UnavailableError("unreachable", "no node answers")
             return super().items(path, query, most)
 
-    async def test(call: Client) -> None:
-        people = await some_notes(call)
-        copy = await copy_of(people["operator"])
-        answers.append("no")
-        with pytest.raises(UnavailableError):
-            Export(Away(copy.chain, copy.notes, copy.refusals), tmp_path / "once", None).run(None)  # type: ignore[arg-type]
-        answers.extend(["no", "no", "yes"])
-        monkeypatch.setattr(audit_export, "time", SimpleNamespace(sleep=lambda seconds: None))
-        file = tmp_path / "audit.jsonl"
-        with pytest.raises(AuthError):  # what is refused ends it
-            Export(Away(copy.chain, copy.notes, copy.refusals), file, None).run(1.0)  # type: ignore[arg-type]
-        assert len(file.read_text().splitlines()) == len(copy.notes) + 1
-        assert capsys.readouterr().err.count("no node answers") == 1
-
-    run(tmp_path, test)
+    people = await some_notes(call)
+    copy = await copy_of(people["operator"])
+    answers.append("no")
+    with pytest.raises(UnavailableError):
+        Export(Away(copy.chain, copy.notes, copy.refusals), tmp_path / "once", None).run(None)  # type: ignore[arg-type]
+    answers.extend(["no", "no", "yes"])
+    monkeypatch.setattr(audit_export, "time", SimpleNamespace(sleep=lambda seconds: None))
+    file = tmp_path / "audit.jsonl"
+    with pytest.raises(AuthError):  # what is refused ends it
+        Export(Away(copy.chain, copy.notes, copy.refusals), file, None).run(1.0)  # type: ignore[arg-type]
+    assert len(file.read_text().splitlines()) == len(copy.notes) + 1
+    assert capsys.readouterr().err.count("no node answers") == 1
 
 
-def test_a_copy_without_its_hashes_is_no_copy(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        people = await some_notes(call)
-        copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
-        assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
-        (closed,) = [line for line in lines_of(file) if line["kind"] == "export"]
-        others = [note for note in copy.notes if note["kind"] != "change"]
-        changes = [note for note in copy.notes if note["kind"] == "change"]
+async def test_a_copy_without_its_hashes_is_no_copy(call: Client, tmp_path: Path) -> None:
+    people = await some_notes(call)
+    copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
+    assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
+    (closed,) = [line for line in lines_of(file) if line["kind"] == "export"]
+    others = [note for note in copy.notes if note["kind"] != "change"]
+    changes = [note for note in copy.notes if note["kind"] == "change"]
 
-        def verify(notes: list[Any], of: Copy = copy) -> None:
-            write(file, [*notes, *others, closed])
-            verify_all(of, file)  # type: ignore[arg-type]
+    def verify(notes: list[Any], of: Copy = copy) -> None:
+        write(file, [*notes, *others, closed])
+        verify_all(of, file)  # type: ignore[arg-type]
 
-        verify(changes)
-        eve = {"actor": "eve", "hash": None}
-        with pytest.raises(Broken, match="line"):
-            verify([{**note, **eve} for note in changes[:-1]] + changes[-1:])
-        with pytest.raises(Broken, match="no note of kind change"):
-            verify([{**note, **eve} for note in changes])
-        with pytest.raises(Broken, match="another one in the cluster"):
-            verify([{**changes[0], "actor": "eve"}, *changes[1:]])
-        # nor is a cluster whose notes have none, in front of one that fits to the copy
-        base = {**copy.chain, "change": {**copy.chain["change"], "base": changes[-2]["hash"]}}
-        forged = Copy(base, [{**note, **eve} for note in changes[:-1]] + changes[-1:], None)
-        with pytest.raises(Broken, match="does not fit"):
-            verify(changes, forged)
-
-    run(tmp_path, test)
+    verify(changes)
+    eve = {"actor": "eve", "hash": None}
+    with pytest.raises(Broken, match="line"):
+        verify([{**note, **eve} for note in changes[:-1]] + changes[-1:])
+    with pytest.raises(Broken, match="no note of kind change"):
+        verify([{**note, **eve} for note in changes])
+    with pytest.raises(Broken, match="another one in the cluster"):
+        verify([{**changes[0], "actor": "eve"}, *changes[1:]])
+    # nor is a cluster whose notes have none, in front of one that fits to the copy
+    base = {**copy.chain, "change": {**copy.chain["change"], "base": changes[-2]["hash"]}}
+    forged = Copy(base, [{**note, **eve} for note in changes[:-1]] + changes[-1:], None)
+    with pytest.raises(Broken, match="does not fit"):
+        verify(changes, forged)
 
 
 def lines_of(file: Path) -> list[dict[str, Any]]:
@@ -280,70 +268,63 @@ def refused_copy(tmp_path: Path, manipulate: Callable[[Path], None], said: str) 
     run(tmp_path, test)
 
 
-def test_it_says_what_the_copy_has(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        people = await some_notes(call)
-        copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
-        assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
-        changes = [note for note in copy.notes if note["kind"] == "change"]
-        span = {"notes": len(changes), "first": changes[0]["at"], "last": changes[-1]["at"], "unproved": 0}
-        assert verify_all(copy, file)["change"]["copy"] == {**span, "newer": 0}  # type: ignore[arg-type]
-        call.cluster.clock.forward(60_000)
-        before = format_time(call.context.now_ms())
-        await people["operator"]("POST", "/v1/cluster/pause")
-        await people["operator"]("POST", "/v1/cluster/resume")
-        more = await copy_of(people["operator"])
-        with pytest.raises(Broken, match=r"the cluster has 2 .* after that: its tail was cut"):
-            verify_all(more, file)  # type: ignore[arg-type]
-        found = verify_all(more, file, until=datetime.fromisoformat(before))  # type: ignore[arg-type]
-        assert found["change"]["copy"] == {**span, "newer": 2}
+async def test_it_says_what_the_copy_has(call: Client, tmp_path: Path) -> None:
+    people = await some_notes(call)
+    copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
+    assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
+    changes = [note for note in copy.notes if note["kind"] == "change"]
+    span = {"notes": len(changes), "first": changes[0]["at"], "last": changes[-1]["at"], "unproved": 0}
+    assert verify_all(copy, file)["change"]["copy"] == {**span, "newer": 0}  # type: ignore[arg-type]
+    call.cluster.clock.forward(60_000)
+    before = format_time(call.context.now_ms())
+    await people["operator"]("POST", "/v1/cluster/pause")
+    await people["operator"]("POST", "/v1/cluster/resume")
+    more = await copy_of(people["operator"])
+    with pytest.raises(Broken, match=r"the cluster has 2 .* after that: its tail was cut"):
+        verify_all(more, file)  # type: ignore[arg-type]
+    found = verify_all(more, file, until=datetime.fromisoformat(before))  # type: ignore[arg-type]
+    assert found["change"]["copy"] == {**span, "newer": 2}
+    assert Export(more, file, None).run(None) == 0  # type: ignore[arg-type]
+    late = [line for line in lines_of(file) if line.get("at", before) >= before]
+    write(file, late)
+    with pytest.raises(Broken, match=r"has no note of kind|its head was cut|is missing before it"):
+        verify_all(more, file)  # type: ignore[arg-type]
+    found_late = verify_all(more, file, since=datetime.fromisoformat(before))  # type: ignore[arg-type]
+    assert (found_late["change"]["copy"]["notes"], found_late["job"]["copy"]["notes"]) == (2, 0)
+    assert found["refused"] == {
+        "copy": {"notes": 0, "first": None, "last": None}, "node": "n1", "held_against": "n1",
+    }  # fmt: skip
+
+
+async def test_a_copy_that_is_followed_may_come_a_moment_later(
+    call: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people = await some_notes(call)
+    copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
+    assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
+    await people["operator"]("POST", "/v1/cluster/pause")
+    more = await copy_of(people["operator"])
+
+    def sleep(seconds: float) -> None:
         assert Export(more, file, None).run(None) == 0  # type: ignore[arg-type]
-        late = [line for line in lines_of(file) if line.get("at", before) >= before]
-        write(file, late)
-        with pytest.raises(Broken, match=r"has no note of kind|its head was cut|is missing before it"):
-            verify_all(more, file)  # type: ignore[arg-type]
-        found_late = verify_all(more, file, since=datetime.fromisoformat(before))  # type: ignore[arg-type]
-        assert (found_late["change"]["copy"]["notes"], found_late["job"]["copy"]["notes"]) == (2, 0)
-        assert found["refused"] == {
-            "copy": {"notes": 0, "first": None, "last": None}, "node": "n1", "held_against": "n1",
-        }  # fmt: skip
 
-    run(tmp_path, test)
+    monkeypatch.setattr(audit_chain, "time", SimpleNamespace(sleep=sleep))
+    assert verify_all(more, file, wait_s=1)["change"]["copy"]["newer"] == 0  # type: ignore[arg-type]
 
 
-def test_a_copy_that_is_followed_may_come_a_moment_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(call: Client) -> None:
-        people = await some_notes(call)
-        copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
-        assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
-        await people["operator"]("POST", "/v1/cluster/pause")
-        more = await copy_of(people["operator"])
-
-        def sleep(seconds: float) -> None:
-            assert Export(more, file, None).run(None) == 0  # type: ignore[arg-type]
-
-        monkeypatch.setattr(audit_chain, "time", SimpleNamespace(sleep=sleep))
-        assert verify_all(more, file, wait_s=1)["change"]["copy"]["newer"] == 0  # type: ignore[arg-type]
-
-    run(tmp_path, test)
-
-
-def test_refusals_that_the_node_remembers_are_in_its_copy(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        people = await some_notes(call)
-        copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
-        assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
-        for _ in range(2):  # of the minute that goes on none has to be in it yet
-            await people["viewer"]("GET", "/v1/tokens")
-            verify_all(copy, file)  # type: ignore[arg-type]
-            call.cluster.clock.forward(60_000)
-            copy = await copy_of(people["operator"])
-        with pytest.raises(Broken, match="n1 refused what the copy does not have, 1 "):
-            verify_all(copy, file)  # type: ignore[arg-type]
-        elsewhere = Copy(copy.chain, copy.notes, {**copy.refusals, "node": "n2"}, members=("n1", "n2"))
-        assert verify_all(elsewhere, file)["refused"]["held_against"] is None  # type: ignore[arg-type]
-
-    run(tmp_path, test)
+async def test_refusals_that_the_node_remembers_are_in_its_copy(call: Client, tmp_path: Path) -> None:
+    people = await some_notes(call)
+    copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
+    assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
+    for _ in range(2):  # of the minute that goes on none has to be in it yet
+        await people["viewer"]("GET", "/v1/tokens")
+        verify_all(copy, file)  # type: ignore[arg-type]
+        call.cluster.clock.forward(60_000)
+        copy = await copy_of(people["operator"])
+    with pytest.raises(Broken, match="n1 refused what the copy does not have, 1 "):
+        verify_all(copy, file)  # type: ignore[arg-type]
+    elsewhere = Copy(copy.chain, copy.notes, {**copy.refusals, "node": "n2"}, members=("n1", "n2"))
+    assert verify_all(elsewhere, file)["refused"]["held_against"] is None  # type: ignore[arg-type]
 
 
 def test_the_fields_of_a_copy_are_those_of_the_api() -> None:
@@ -354,68 +335,56 @@ def test_the_fields_of_a_copy_are_those_of_the_api() -> None:
     )
 
 
-def test_who_is_in_it_cannot_shorten_it(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        call.context.security.local_digest = sha256(b"rl_x").digest()
-        people = await guarded(call)
-        admin = people["admin"]
-        for less in ({"audit_max": 1_000}, {"audit_keep": "1d"}, {"audit_max": 1_000, "audit_keep": None}):
-            status, told = await admin("PATCH", "/v1/cluster/settings", less)
-            assert (status, told["code"]) == (403, "forbidden")
-            assert "local.token" in told["detail"]
-        assert (await admin("PATCH", "/v1/cluster/settings", {"audit_max": 0}))[0] == 422
-        assert (await admin("PATCH", "/v1/cluster/settings", {"audit_max": 300_000}))[0] == 200
-        assert (await As(call, "rl_x")("PATCH", "/v1/cluster/settings", {"audit_max": 1_000}))[0] == 200
-        newest = (await listed(people["operator"], "&kind=change"))[0]
-        assert newest["change"] == {"audit_max": {"from": 300_000, "to": 1_000}}
-        assert newest["actor"] == "local at n1"
-
-    run(tmp_path, test)
+async def test_who_is_in_it_cannot_shorten_it(call: Client) -> None:
+    call.context.security.local_digest = sha256(b"rl_x").digest()
+    people = await guarded(call)
+    admin = people["admin"]
+    for less in ({"audit_max": 1_000}, {"audit_keep": "1d"}, {"audit_max": 1_000, "audit_keep": None}):
+        status, told = await admin("PATCH", "/v1/cluster/settings", less)
+        assert (status, told["code"]) == (403, "forbidden")
+        assert "local.token" in told["detail"]
+    assert (await admin("PATCH", "/v1/cluster/settings", {"audit_max": 0}))[0] == 422
+    assert (await admin("PATCH", "/v1/cluster/settings", {"audit_max": 300_000}))[0] == 200
+    assert (await As(call, "rl_x")("PATCH", "/v1/cluster/settings", {"audit_max": 1_000}))[0] == 200
+    newest = (await listed(people["operator"], "&kind=change"))[0]
+    assert newest["change"] == {"audit_max": {"from": 300_000, "to": 1_000}}
+    assert newest["actor"] == "local at n1"
 
 
-def test_refusals_are_kept_apart(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        people = await guarded(call)
-        for ordinary in ({}, {"X-Ordinary": "1"}):
-            assert (await people["viewer"]("POST", "/v1/jobs", JOB, ordinary))[0] == 403
-            assert (await As(call, "rs_wrong")("POST", "/v1/jobs", JOB, ordinary))[0] == 401
-        assert (await people["viewer"]("PUT", "/v1/queues/q", {"max_running": 1}))[0] == 403
-        assert (await people["viewer"]("GET", "/v1/audit/refusals"))[0] == 403
-        status, found = await people["operator"]("GET", "/v1/audit/refusals")
-        assert status == 200
-        seen = {(one["status"], one["actor"], one["resource"]): one["count"] for one in found["items"]}
-        assert seen == {
-            (403, "viewer", "/v1/jobs"): 2,
-            (401, None, "/v1/jobs"): 2,
-            (403, "viewer", "/v1/queues/q"): 1,
-            (403, "viewer", "/v1/audit/refusals"): 1,
-        }
-        assert (await listed(people["operator"]))[0]["operation"] == "tokens_put_access"
-
-    run(tmp_path, test)
+async def test_refusals_are_kept_apart(call: Client) -> None:
+    people = await guarded(call)
+    for ordinary in ({}, {"X-Ordinary": "1"}):
+        assert (await people["viewer"]("POST", "/v1/jobs", JOB, ordinary))[0] == 403
+        assert (await As(call, "rs_wrong")("POST", "/v1/jobs", JOB, ordinary))[0] == 401
+    assert (await people["viewer"]("PUT", "/v1/queues/q", {"max_running": 1}))[0] == 403
+    assert (await people["viewer"]("GET", "/v1/audit/refusals"))[0] == 403
+    status, found = await people["operator"]("GET", "/v1/audit/refusals")
+    assert status == 200
+    seen = {(one["status"], one["actor"], one["resource"]): one["count"] for one in found["items"]}
+    assert seen == {
+        (403, "viewer", "/v1/jobs"): 2,
+        (401, None, "/v1/jobs"): 2,
+        (403, "viewer", "/v1/queues/q"): 1,
+        (403, "viewer", "/v1/audit/refusals"): 1,
+    }
+    assert (await listed(people["operator"]))[0]["operation"] == "tokens_put_access"
 
 
-def test_a_backup_is_noted(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        people = await guarded(call)
-        await people["admin"]("GET", "/v1/cluster/snapshot")
-        newest = (await listed(people["operator"], "&kind=change"))[0]
-        assert (newest["operation"], newest["actor"]) == ("snapshot_get", "admin")
-
-    run(tmp_path, test)
+async def test_a_backup_is_noted(call: Client) -> None:
+    people = await guarded(call)
+    await people["admin"]("GET", "/v1/cluster/snapshot")
+    newest = (await listed(people["operator"], "&kind=change"))[0]
+    assert (newest["operation"], newest["actor"]) == ("snapshot_get", "admin")
 
 
-def test_parts_of_the_log_are_for_admins_and_noted_among_work(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        people = await guarded(call)
-        assert (await people["operator"]("GET", "/v1/cluster/log"))[0] == 403
-        before = await listed(people["operator"], "&kind=change")
-        assert (await people["admin"]("GET", "/v1/cluster/log"))[0] == 200
-        newest = (await listed(people["operator"], "&kind=work"))[0]
-        assert (newest["operation"], newest["actor"]) == ("log_segments_get", "admin")
-        assert await listed(people["operator"], "&kind=change") == before, "it pushes out nothing that is rarer"
-
-    run(tmp_path, test)
+async def test_parts_of_the_log_are_for_admins_and_noted_among_work(call: Client) -> None:
+    people = await guarded(call)
+    assert (await people["operator"]("GET", "/v1/cluster/log"))[0] == 403
+    before = await listed(people["operator"], "&kind=change")
+    assert (await people["admin"]("GET", "/v1/cluster/log"))[0] == 200
+    newest = (await listed(people["operator"], "&kind=work"))[0]
+    assert (newest["operation"], newest["actor"]) == ("log_segments_get", "admin")
+    assert await listed(people["operator"], "&kind=change") == before, "it pushes out nothing that is rarer"
 
 
 # Below the cluster is made up: notes of an entry each, and what one node refused

@@ -13,7 +13,7 @@ from raftsched.api.http import streams
 from raftsched.api.routes import ROUTES
 from raftsched.core.commands import Prune
 from tests.support import sse
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 from tests.support.places import BY_BODY, JOB, Place, body_of, placed
 from tests.support.tokens import guarded, limited
 
@@ -349,32 +349,28 @@ def test_events_are_those_of_ones_namespaces(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["revoked", "expired", "required"])
-def test_a_stream_ends_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+async def test_a_stream_ends_with_its_token(call: Client, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     monkeypatch.setattr(streams, "LOOK_S", 0.01)
-
-    async def test(call: Client) -> None:
-        call.cluster.quiet = True
-        if way == "required":
-            url, headers = f"{call.url}/v1/events", {}
+    call.cluster.quiet = True
+    if way == "required":
+        url, headers = f"{call.url}/v1/events", {}
+    else:
+        people = await guarded(call)
+        made = {"name": "r", "role": "viewer", "expires_at": "2031-01-01T00:00:00Z"}
+        _, token = await people["admin"]("POST", "/v1/tokens", made)
+        url, headers = f"{call.url}/v1/events", {"Authorization": f"Bearer {token['secret']}"}
+    async with call.session.get(url, headers=headers) as answer:
+        assert answer.status == 200
+        reading = asyncio.create_task(_all(answer))
+        if way == "revoked":
+            assert (await people["admin"]("DELETE", f"/v1/tokens/{token['id']}"))[0] == 204
+        elif way == "expired":
+            call.cluster.clock.forward(400 * 86_400_000)
         else:
-            people = await guarded(call)
-            made = {"name": "r", "role": "viewer", "expires_at": "2031-01-01T00:00:00Z"}
-            _, token = await people["admin"]("POST", "/v1/tokens", made)
-            url, headers = f"{call.url}/v1/events", {"Authorization": f"Bearer {token['secret']}"}
-        async with call.session.get(url, headers=headers) as answer:
-            assert answer.status == 200
-            reading = asyncio.create_task(_all(answer))
-            if way == "revoked":
-                assert (await people["admin"]("DELETE", f"/v1/tokens/{token['id']}"))[0] == 204
-            elif way == "expired":
-                call.cluster.clock.forward(400 * 86_400_000)
-            else:
-                await guarded(call)
-            await reading
-        async with call.session.get(url, headers=headers) as answer:
-            assert answer.status == 401
-
-    run(tmp_path, test)
+            await guarded(call)
+        await reading
+    async with call.session.get(url, headers=headers) as answer:
+        assert answer.status == 401
 
 
 async def _all(answer: aiohttp.ClientResponse) -> None:

@@ -549,15 +549,12 @@ def test_a_key_is_that_of_its_subject(tmp_path: Path) -> None:
     trusting(tmp_path, test)
 
 
-def test_where_no_token_is_needed_it_says_nothing(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        async with issuing() as issuer:
-            assert (await call("PUT", "/v1/cluster/oidc", as_setting(issuer)))[0] == 200
-            _, me = await As(call, issuer.token(groups=[]))("GET", "/v1/whoami")
-            assert (me["kind"], me["name"], me["role"]) == ("anonymous", "anonymous", "admin")
-            assert issuer.fetched == 0
-
-    run(tmp_path, test)
+async def test_where_no_token_is_needed_it_says_nothing(call: Client) -> None:
+    async with issuing() as issuer:
+        assert (await call("PUT", "/v1/cluster/oidc", as_setting(issuer)))[0] == 200
+        _, me = await As(call, issuer.token(groups=[]))("GET", "/v1/whoami")
+        assert (me["kind"], me["name"], me["role"]) == ("anonymous", "anonymous", "admin")
+        assert issuer.fetched == 0
 
 
 def test_who_one_is_with_a_token(tmp_path: Path) -> None:
@@ -615,15 +612,12 @@ def test_the_setting_is_an_admins(tmp_path: Path) -> None:
         ({"secret": "x"}, "/secret"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, change: dict[str, Any], pointer: str) -> None:
-    async def test(call: Client) -> None:
-        rules = [{"claim": "groups", "value": "ops", "role": "viewer"}]
-        body = {"issuer": "https://issuer.example", "audience": "a", "rules": rules, **change}
-        status, problem = await call("PUT", "/v1/cluster/oidc", body)
-        assert (status, problem["code"]) == (422, "invalid-body")
-        assert pointer in [error["pointer"] for error in problem["errors"]], problem
-
-    run(tmp_path, test)
+async def test_what_is_wrong_is_named(call: Client, change: dict[str, Any], pointer: str) -> None:
+    rules = [{"claim": "groups", "value": "ops", "role": "viewer"}]
+    body = {"issuer": "https://issuer.example", "audience": "a", "rules": rules, **change}
+    status, problem = await call("PUT", "/v1/cluster/oidc", body)
+    assert (status, problem["code"]) == (422, "invalid-body")
+    assert pointer in [error["pointer"] for error in problem["errors"]], problem
 
 
 def test_without_pyjwt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

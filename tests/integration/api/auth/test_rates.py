@@ -18,7 +18,7 @@ from raftsched.api.http.problems import Problem
 from raftsched.cluster_settings import Settings
 from raftsched.config.bounds import Bounds
 from raftsched.core.subjects.access import Role
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client, one_node, run
 from tests.support.tokens import As, guarded, make, unknown
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
@@ -33,28 +33,25 @@ async def settings(admin: Any, **change: int) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["short", "ordinary"])
-def test_a_token_is_for_so_many_requests(tmp_path: Path, way: dict[str, str]) -> None:
-    async def test(call: Client) -> None:
-        admin = (await guarded(call))["admin"]
-        rate = {"rate": {"count": 120, "per": "1m"}, "burst": 5}
-        slow = As(call, await make(admin, "slow", "editor", **rate))
-        for _ in range(5):
-            assert (await slow("POST", "/v1/jobs", JOB, way))[0] == 201
-        status, problem = await slow("POST", "/v1/jobs", JOB, way)
-        assert (status, problem["code"]) == (429, "rate-limited"), problem
-        assert call.headers["Retry-After"] == "1"  # half a second, in whole ones
-        assert call.headers["RateLimit-Policy"] == '"token";q=5;w=3'
-        assert call.headers["RateLimit"] == '"token";r=0;t=1'
-        assert '"slow"' in problem["detail"]
-        assert (await slow("GET", "/v1/jobs"))[0] == 429  # one bucket for all that he asks
-        assert (await admin("POST", "/v1/jobs", JOB, way))[0] == 201  # which is no one else's
-        call.cluster.clock.forward(500)
+async def test_a_token_is_for_so_many_requests(call: Client, way: dict[str, str]) -> None:
+    admin = (await guarded(call))["admin"]
+    rate = {"rate": {"count": 120, "per": "1m"}, "burst": 5}
+    slow = As(call, await make(admin, "slow", "editor", **rate))
+    for _ in range(5):
         assert (await slow("POST", "/v1/jobs", JOB, way))[0] == 201
-        assert (await slow("POST", "/v1/jobs", JOB, way))[0] == 429
-        _, text = await admin("GET", "/metrics")
-        assert 'raftsched_http_rate_limited_total{by="token"} 3.0' in text
-
-    run(tmp_path, test)
+    status, problem = await slow("POST", "/v1/jobs", JOB, way)
+    assert (status, problem["code"]) == (429, "rate-limited"), problem
+    assert call.headers["Retry-After"] == "1"  # half a second, in whole ones
+    assert call.headers["RateLimit-Policy"] == '"token";q=5;w=3'
+    assert call.headers["RateLimit"] == '"token";r=0;t=1'
+    assert '"slow"' in problem["detail"]
+    assert (await slow("GET", "/v1/jobs"))[0] == 429  # one bucket for all that he asks
+    assert (await admin("POST", "/v1/jobs", JOB, way))[0] == 201  # which is no one else's
+    call.cluster.clock.forward(500)
+    assert (await slow("POST", "/v1/jobs", JOB, way))[0] == 201
+    assert (await slow("POST", "/v1/jobs", JOB, way))[0] == 429
+    _, text = await admin("GET", "/metrics")
+    assert 'raftsched_http_rate_limited_total{by="token"} 3.0' in text
 
 
 @pytest.mark.parametrize(("method", "body", "way"), [("GET", None, {}), *(("POST", JOB, way) for way in WAYS)])
@@ -99,16 +96,14 @@ def test_a_token_has_a_share_of_the_processor(
 
 
 @pytest.mark.parametrize("bounds", [Bounds(token_processor_ms=0), Bounds()])
-def test_nobody_is_charged_without_a_share_or_a_token(
+async def test_nobody_is_charged_without_a_share_or_a_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounds: Bounds
 ) -> None:
-    async def test(call: Client) -> None:
+    async with one_node(tmp_path, bounds) as call:
         monkeypatch.setattr("raftsched.api.auth.spending.thread_s", count(step=60).__next__)
         asks = call if bounds.token_processor_ms else (await guarded(call))["viewer"]
         for _ in range(3):
             assert (await asks("GET", "/v1/jobs"))[0] == 200
-
-    run(tmp_path, test, bounds)
 
 
 def test_errors_and_values_go_through_what_is_charged() -> None:
@@ -156,102 +151,84 @@ async def _go_through() -> None:
         await task
 
 
-def test_other_tokens_follow_the_settings(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        people = await guarded(call)
-        admin = people["admin"]
-        for _ in range(100):
-            assert (await people["viewer"]("GET", "/v1/cluster/access"))[0] == 200  # by default as many as come
-        await settings(admin, rate_per_token=1, burst_per_token=3)
-        said = [(await people["viewer"]("GET", "/v1/cluster/access"))[0] for _ in range(4)]
-        assert said == [200, 200, 200, 429]
-        assert (await people["viewer"]("POST", "/v1/jobs", JOB))[0] == 429  # before it is said that he may not
-
-    run(tmp_path, test)
+async def test_other_tokens_follow_the_settings(call: Client) -> None:
+    people = await guarded(call)
+    admin = people["admin"]
+    for _ in range(100):
+        assert (await people["viewer"]("GET", "/v1/cluster/access"))[0] == 200  # by default as many as come
+    await settings(admin, rate_per_token=1, burst_per_token=3)
+    said = [(await people["viewer"]("GET", "/v1/cluster/access"))[0] for _ in range(4)]
+    assert said == [200, 200, 200, 429]
+    assert (await people["viewer"]("POST", "/v1/jobs", JOB))[0] == 429  # before it is said that he may not
 
 
-def test_wrong_rates_are_refused(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        for wrong, where in (
-            ({"burst": 5}, "/burst"),
-            ({"rate": {"count": 5}}, "/rate/per"),
-            ({"rate": {"per": "1s"}}, "/rate/count"),
-            ({"rate": {"count": 0, "per": "1s"}}, "/rate/count"),
-            ({"rate": {"count": 5, "per": "2d"}}, "/rate/per"),
-            ({"rate": {"count": 5, "per": "1s"}, "burst": 0}, "/burst"),
-        ):
-            status, problem = await call("POST", "/v1/tokens", {"name": "t", "role": "viewer", **wrong})
-            assert status == 422, (wrong, problem)
-            assert problem["errors"][0]["pointer"] == where
-
-    run(tmp_path, test)
+async def test_wrong_rates_are_refused(call: Client) -> None:
+    for wrong, where in (
+        ({"burst": 5}, "/burst"),
+        ({"rate": {"count": 5}}, "/rate/per"),
+        ({"rate": {"per": "1s"}}, "/rate/count"),
+        ({"rate": {"count": 0, "per": "1s"}}, "/rate/count"),
+        ({"rate": {"count": 5, "per": "2d"}}, "/rate/per"),
+        ({"rate": {"count": 5, "per": "1s"}, "burst": 0}, "/burst"),
+    ):
+        status, problem = await call("POST", "/v1/tokens", {"name": "t", "role": "viewer", **wrong})
+        assert status == 422, (wrong, problem)
+        assert problem["errors"][0]["pointer"] == where
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["short", "ordinary"])
 @pytest.mark.parametrize("secret", ["", "rs_guessed"])
-def test_failures_of_an_address_are_counted(tmp_path: Path, way: dict[str, str], secret: str) -> None:
-    async def test(call: Client) -> None:
-        people = await guarded(call)
-        await settings(people["admin"], failures_per_address=2)
-        stranger = As(call, secret)
-        said = [(await stranger("POST", "/v1/jobs", JOB, way))[0] for _ in range(6)]
-        assert said == [401, 401, 401, 401, 429, 429]  # two a second, and twice that at once
-        assert call.headers["Retry-After"] == "1"
-        assert (await people["editor"]("POST", "/v1/jobs", JOB, way))[0] == 201  # who is known comes in
-        call.cluster.clock.forward(500)
-        assert (await stranger("GET", "/v1/jobs"))[0] == 401
-        assert (await stranger("GET", "/v1/jobs"))[0] == 429
-        assert call.context.rates.refused["failures"] == 3
-
-    run(tmp_path, test)
+async def test_failures_of_an_address_are_counted(call: Client, way: dict[str, str], secret: str) -> None:
+    people = await guarded(call)
+    await settings(people["admin"], failures_per_address=2)
+    stranger = As(call, secret)
+    said = [(await stranger("POST", "/v1/jobs", JOB, way))[0] for _ in range(6)]
+    assert said == [401, 401, 401, 401, 429, 429]  # two a second, and twice that at once
+    assert call.headers["Retry-After"] == "1"
+    assert (await people["editor"]("POST", "/v1/jobs", JOB, way))[0] == 201  # who is known comes in
+    call.cluster.clock.forward(500)
+    assert (await stranger("GET", "/v1/jobs"))[0] == 401
+    assert (await stranger("GET", "/v1/jobs"))[0] == 429
+    assert call.context.rates.refused["failures"] == 3
 
 
-def test_nobody_asks_the_leader_for_who_failed_too_often(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        people = await guarded(call)
-        await settings(people["admin"], failures_per_address=1)
-        asked = 0
-        catch_up = call.context.applied
+async def test_nobody_asks_the_leader_for_who_failed_too_often(call: Client) -> None:
+    people = await guarded(call)
+    await settings(people["admin"], failures_per_address=1)
+    asked = 0
+    catch_up = call.context.applied
 
-        async def committed(timeout_s: float) -> int:
-            nonlocal asked
-            asked += 1
-            return catch_up()
+    async def committed(timeout_s: float) -> int:
+        nonlocal asked
+        asked += 1
+        return catch_up()
 
-        call.context.log.committed = committed
-        for number in range(10):
-            status, _ = await As(call, unknown(str(number)))("GET", "/v1/jobs")
-            assert status == (401 if number < 2 else 429)
-        assert asked == 2
-
-    run(tmp_path, test)
+    call.context.log.committed = committed
+    for number in range(10):
+        status, _ = await As(call, unknown(str(number)))("GET", "/v1/jobs")
+        assert status == (401 if number < 2 else 429)
+    assert asked == 2
 
 
-def test_what_needs_no_token_is_counted_by_address(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        for _ in range(3):
-            assert (await call("GET", "/openapi.json"))[0] == 200
-        people = await guarded(call)
-        await settings(people["admin"], rate_per_address=1, burst_per_address=2)
-        assert [(await call("GET", "/docs"))[0] for _ in range(3)] == [200, 200, 429]
-        for _ in range(5):
-            assert (await call("GET", "/livez"))[0] == 200
-            assert (await call("GET", "/readyz"))[0] == 200
-        await settings(people["admin"], rate_per_address=0)
-        assert [(await call("GET", "/docs"))[0] for _ in range(3)] == [200, 200, 200]
-
-    run(tmp_path, test)
+async def test_what_needs_no_token_is_counted_by_address(call: Client) -> None:
+    for _ in range(3):
+        assert (await call("GET", "/openapi.json"))[0] == 200
+    people = await guarded(call)
+    await settings(people["admin"], rate_per_address=1, burst_per_address=2)
+    assert [(await call("GET", "/docs"))[0] for _ in range(3)] == [200, 200, 429]
+    for _ in range(5):
+        assert (await call("GET", "/livez"))[0] == 200
+        assert (await call("GET", "/readyz"))[0] == 200
+    await settings(people["admin"], rate_per_address=0)
+    assert [(await call("GET", "/docs"))[0] for _ in range(3)] == [200, 200, 200]
 
 
-def test_an_open_cluster_counts_nobody_unknown(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        await call("PATCH", "/v1/cluster/settings", {"rate_per_token": 1, "rate_per_address": 1}, MERGE)
-        for way in WAYS:
-            for _ in range(10):
-                assert (await call("POST", "/v1/jobs", JOB, way))[0] == 201
-                assert (await call("GET", "/docs"))[0] == 200
-
-    run(tmp_path, test)
+async def test_an_open_cluster_counts_nobody_unknown(call: Client) -> None:
+    await call("PATCH", "/v1/cluster/settings", {"rate_per_token": 1, "rate_per_address": 1}, MERGE)
+    for way in WAYS:
+        for _ in range(10):
+            assert (await call("POST", "/v1/jobs", JOB, way))[0] == 201
+            assert (await call("GET", "/docs"))[0] == 200
 
 
 def test_nodes_and_owners_of_one_are_not_counted() -> None:
@@ -293,22 +270,19 @@ def of_node_behind(call: Client, proxies: str) -> Rates:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["short", "ordinary"])
-def test_strangers_behind_a_proxy_are_not_one(tmp_path: Path, way: dict[str, str]) -> None:
-    async def test(call: Client) -> None:
-        people = await guarded(call)
-        await settings(people["admin"], failures_per_address=1, rate_per_address=1, burst_per_address=1)
-        stranger = As(call, "rs_guessed")
-        call.context.rates = of_node_behind(call, "192.0.2.0/24")  # other addresses than ours
-        assert [(await stranger("POST", "/v1/jobs", JOB, way))[0] for _ in range(4)] == [401, 401, 429, 429]
-        assert [(await As(call, "")("GET", "/openapi.json"))[0] for _ in range(2)] == [200, 429]
-        call.context.rates = of_node_behind(call, "127.0.0.0/8")
-        assert [(await stranger("POST", "/v1/jobs", JOB, way))[0] for _ in range(9)] == [401] * 9
-        assert [(await As(call, "")("GET", "/openapi.json"))[0] for _ in range(9)] == [200] * 9
-        await settings(people["admin"], rate_per_token=1, burst_per_token=2)
-        said = [(await people["viewer"]("GET", "/v1/jobs"))[0] for _ in range(3)]
-        assert said == [200, 200, 429]  # a token is one, wherever it comes from
-
-    run(tmp_path, test)
+async def test_strangers_behind_a_proxy_are_not_one(call: Client, way: dict[str, str]) -> None:
+    people = await guarded(call)
+    await settings(people["admin"], failures_per_address=1, rate_per_address=1, burst_per_address=1)
+    stranger = As(call, "rs_guessed")
+    call.context.rates = of_node_behind(call, "192.0.2.0/24")  # other addresses than ours
+    assert [(await stranger("POST", "/v1/jobs", JOB, way))[0] for _ in range(4)] == [401, 401, 429, 429]
+    assert [(await As(call, "")("GET", "/openapi.json"))[0] for _ in range(2)] == [200, 429]
+    call.context.rates = of_node_behind(call, "127.0.0.0/8")
+    assert [(await stranger("POST", "/v1/jobs", JOB, way))[0] for _ in range(9)] == [401] * 9
+    assert [(await As(call, "")("GET", "/openapi.json"))[0] for _ in range(9)] == [200] * 9
+    await settings(people["admin"], rate_per_token=1, burst_per_token=2)
+    said = [(await people["viewer"]("GET", "/v1/jobs"))[0] for _ in range(3)]
+    assert said == [200, 200, 429]  # a token is one, wherever it comes from
 
 
 def test_a_network_of_ipv6_is_one() -> None:
@@ -318,42 +292,36 @@ def test_a_network_of_ipv6_is_one() -> None:
     assert network_of("") == ""
 
 
-def test_metrics_need_a_viewer_for_all_unless_it_is_said(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        assert (await call("GET", "/metrics"))[0] == 200
-        people = await guarded(call)
-        one = As(call, await make(people["admin"], "of-a", "viewer", namespaces=["a"]))
-        assert (await people["nobody"]("GET", "/metrics"))[0] == 401
-        assert (await one("GET", "/metrics"))[0] == 403
-        assert (await people["viewer"]("GET", "/metrics"))[0] == 200
-        await settings(people["admin"], metrics_open=1)
-        for who in (people["nobody"], one, people["viewer"]):
-            assert (await who("GET", "/metrics"))[0] == 200
-
-    run(tmp_path, test)
+async def test_metrics_need_a_viewer_for_all_unless_it_is_said(call: Client) -> None:
+    assert (await call("GET", "/metrics"))[0] == 200
+    people = await guarded(call)
+    one = As(call, await make(people["admin"], "of-a", "viewer", namespaces=["a"]))
+    assert (await people["nobody"]("GET", "/metrics"))[0] == 401
+    assert (await one("GET", "/metrics"))[0] == 403
+    assert (await people["viewer"]("GET", "/metrics"))[0] == 200
+    await settings(people["admin"], metrics_open=1)
+    for who in (people["nobody"], one, people["viewer"]):
+        assert (await who("GET", "/metrics"))[0] == 200
 
 
-def test_metrics_are_made_once_a_second(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        made = 0
+async def test_metrics_are_made_once_a_second(call: Client) -> None:
+    made = 0
 
-        class Counting:
-            def describe(self) -> list[Any]:
-                return []
+    class Counting:
+        def describe(self) -> list[Any]:
+            return []
 
-            def collect(self) -> list[Any]:
-                nonlocal made
-                made += 1
-                return []
+        def collect(self) -> list[Any]:
+            nonlocal made
+            made += 1
+            return []
 
-        call.context.registry.register(Counting())  # type: ignore[arg-type]
+    call.context.registry.register(Counting())  # type: ignore[arg-type]
+    async with call.session.get(call.url + "/metrics") as answer:
+        first = await answer.read()
+    for _ in range(5):
         async with call.session.get(call.url + "/metrics") as answer:
-            first = await answer.read()
-        for _ in range(5):
-            async with call.session.get(call.url + "/metrics") as answer:
-                assert await answer.read() == first
-        assert made == 1
-        await call("GET", "/metrics")  # a second later
-        assert made == 2
-
-    run(tmp_path, test)
+            assert await answer.read() == first
+    assert made == 1
+    await call("GET", "/metrics")  # a second later
+    assert made == 2

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 from tests.support.tokens import As, guarded, limited
 
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}}
@@ -61,110 +60,95 @@ async def refusals(me: As, webhook: str) -> list[tuple[int, Any]]:
     return found
 
 
-def test_a_webhook_of_others_is_refused_as_one_that_is_not_there(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        _, me = await prepared(call)
-        assert (await me("PUT", f"{MINE}/jobs/there", JOB))[0] == 201
-        assert (await me("PUT", MINE, {"owner": "me"}))[0] == 201
-        assert (await me("GET", "/v1/webhooks/theirs"))[0] == 404
-        of_others = await refusals(me, "theirs")
-        for status, problem in of_others:
-            assert status == 422, problem
-            assert problem["errors"][0]["pointer"].endswith("/webhook")
-            assert problem["code"] in ("invalid-job", "invalid-body")
-        unknown = [
-            (s, {**p, "detail": p["detail"].replace("absent", "theirs")}) for s, p in await refusals(me, "absent")
-        ]
-        for (_, one), (_, other) in zip(of_others, unknown, strict=True):
-            one["errors"], other["errors"] = one["errors"][0]["pointer"], other["errors"][0]["pointer"]
-        assert of_others == unknown
-        assert (await me("GET", f"{MINE}/jobs/there"))[1]["revision"] == 1
-
-    run(tmp_path, test)
+async def test_a_webhook_of_others_is_refused_as_one_that_is_not_there(call: Client) -> None:
+    _, me = await prepared(call)
+    assert (await me("PUT", f"{MINE}/jobs/there", JOB))[0] == 201
+    assert (await me("PUT", MINE, {"owner": "me"}))[0] == 201
+    assert (await me("GET", "/v1/webhooks/theirs"))[0] == 404
+    of_others = await refusals(me, "theirs")
+    for status, problem in of_others:
+        assert status == 422, problem
+        assert problem["errors"][0]["pointer"].endswith("/webhook")
+        assert problem["code"] in ("invalid-job", "invalid-body")
+    unknown = [(s, {**p, "detail": p["detail"].replace("absent", "theirs")}) for s, p in await refusals(me, "absent")]
+    for (_, one), (_, other) in zip(of_others, unknown, strict=True):
+        one["errors"], other["errors"] = one["errors"][0]["pointer"], other["errors"][0]["pointer"]
+    assert of_others == unknown
+    assert (await me("GET", f"{MINE}/jobs/there"))[1]["revision"] == 1
 
 
 @pytest.mark.parametrize("webhook", ["mine", "all"])
-def test_one_that_is_seen_may_be_named(tmp_path: Path, webhook: str) -> None:
-    async def test(call: Client) -> None:
-        _, me = await prepared(call)
-        body = {**JOB, "namespace": "mine", **telling(webhook)}
-        assert (await me("POST", "/v1/jobs", body))[0] == 201
-        assert (await me("PUT", f"{MINE}/jobs/a", body))[0] == 201
-        assert (await me("POST", f"{MINE}/jobs/a/compare", body))[1]["result"] == "unchanged"
-        assert (await me("POST", "/v1/jobs:batch", [body]))[1]["items"][0]["status"] == 201
-        assert (await me("PUT", MINE, {"defaults": telling(webhook)}))[0] == 201
-        _, made = await me("PUT", f"{MINE}/jobs/b", JOB)
-        assert made["notify"]["webhook"] == webhook
-
-    run(tmp_path, test)
+async def test_one_that_is_seen_may_be_named(call: Client, webhook: str) -> None:
+    _, me = await prepared(call)
+    body = {**JOB, "namespace": "mine", **telling(webhook)}
+    assert (await me("POST", "/v1/jobs", body))[0] == 201
+    assert (await me("PUT", f"{MINE}/jobs/a", body))[0] == 201
+    assert (await me("POST", f"{MINE}/jobs/a/compare", body))[1]["result"] == "unchanged"
+    assert (await me("POST", "/v1/jobs:batch", [body]))[1]["items"][0]["status"] == 201
+    assert (await me("PUT", MINE, {"defaults": telling(webhook)}))[0] == 201
+    _, made = await me("PUT", f"{MINE}/jobs/b", JOB)
+    assert made["notify"]["webhook"] == webhook
 
 
-def test_what_others_said_stays(tmp_path: Path) -> None:
+async def test_what_others_said_stays(call: Client) -> None:
     """Of a job that tells a webhook of others, and of a namespace whose jobs do, all else can be changed."""
-
-    async def test(call: Client) -> None:
-        who, me = await prepared(call)
-        named = f"{MINE}/jobs/there"
-        assert (await who["operator"]("PUT", named, {**JOB, **telling("theirs")}))[0] == 201
-        status, job = await me("PATCH", named, {"priority": 3})
-        assert (status, job["notify"]["webhook"]) == (200, "theirs")
-        assert (await me("PUT", named, job))[0] == 200
-        assert (await me("PUT", named, job, {"If-Match": "*"}))[0] == 200
-        assert (await me("PUT", f"/v1/jobs/{job['id']}", job))[0] == 200
-        assert (await me("POST", f"{named}/compare", job))[1]["result"] == "unchanged"
-        assert (await me("PATCH", named, {"notify": None}))[0] == 200
-        assert (await me("PATCH", named, telling("theirs")))[0] == 422
-        assert (await who["operator"]("PUT", MINE, {"defaults": telling("theirs")}))[0] in (200, 201)
-        assert (await me("PATCH", MINE, {"owner": "me"}))[0] == 200
-        for status in (
-            (await me("POST", "/v1/jobs", {**JOB, "namespace": "mine"}))[0],
-            (await me("PUT", f"{MINE}/jobs/new", JOB))[0],
-            (await me("POST", "/v1/jobs:batch", [{**JOB, "namespace": "mine"}]))[1]["items"][0]["status"],
-        ):
-            assert status == 201
-        assert (await me("GET", f"{MINE}/jobs/new"))[1]["notify"]["webhook"] == "theirs"
-
-    run(tmp_path, test)
+    who, me = await prepared(call)
+    named = f"{MINE}/jobs/there"
+    assert (await who["operator"]("PUT", named, {**JOB, **telling("theirs")}))[0] == 201
+    status, job = await me("PATCH", named, {"priority": 3})
+    assert (status, job["notify"]["webhook"]) == (200, "theirs")
+    assert (await me("PUT", named, job))[0] == 200
+    assert (await me("PUT", named, job, {"If-Match": "*"}))[0] == 200
+    assert (await me("PUT", f"/v1/jobs/{job['id']}", job))[0] == 200
+    assert (await me("POST", f"{named}/compare", job))[1]["result"] == "unchanged"
+    assert (await me("PATCH", named, {"notify": None}))[0] == 200
+    assert (await me("PATCH", named, telling("theirs")))[0] == 422
+    assert (await who["operator"]("PUT", MINE, {"defaults": telling("theirs")}))[0] in (200, 201)
+    assert (await me("PATCH", MINE, {"owner": "me"}))[0] == 200
+    for status in (
+        (await me("POST", "/v1/jobs", {**JOB, "namespace": "mine"}))[0],
+        (await me("PUT", f"{MINE}/jobs/new", JOB))[0],
+        (await me("POST", "/v1/jobs:batch", [{**JOB, "namespace": "mine"}]))[1]["items"][0]["status"],
+    ):
+        assert status == 201
+    assert (await me("GET", f"{MINE}/jobs/new"))[1]["notify"]["webhook"] == "theirs"
 
 
 @pytest.mark.parametrize("what", ["secret", "calendar", "webhook"])
-def test_who_uses_it_is_named_to_who_may_see_it(tmp_path: Path, what: str) -> None:
-    async def test(call: Client) -> None:
-        who, me = await prepared(call)
-        operator = who["operator"]
-        path = {"secret": f"{MINE}/secrets/pw", "calendar": "/v1/calendars/off", "webhook": "/v1/webhooks/all"}[what]
-        use: dict[str, Any] = {
-            "secret": {"handler": {"exec": ["true"], "env": {"PW": {"$secret": "mine/pw"}}}},
-            "calendar": {"trigger": {"every": "1h", "calendar": "off"}},
-            "webhook": telling("all"),
-        }[what]
-        await operator("PUT", f"{MINE}/secrets/pw", {"value": "x", "shared": True})
-        await operator("PUT", "/v1/calendars/off", {"dates": ["2030-05-01"]})
-        for name in ("theirs/payroll", "theirs/bonus"):
-            space, _, job = name.partition("/")
-            status, made = await operator("PUT", f"/v1/namespaces/{space}/jobs/{job}", {**JOB, **use})
-            assert status == 201, made
+async def test_who_uses_it_is_named_to_who_may_see_it(call: Client, what: str) -> None:
+    who, me = await prepared(call)
+    operator = who["operator"]
+    path = {"secret": f"{MINE}/secrets/pw", "calendar": "/v1/calendars/off", "webhook": "/v1/webhooks/all"}[what]
+    use: dict[str, Any] = {
+        "secret": {"handler": {"exec": ["true"], "env": {"PW": {"$secret": "mine/pw"}}}},
+        "calendar": {"trigger": {"every": "1h", "calendar": "off"}},
+        "webhook": telling("all"),
+    }[what]
+    await operator("PUT", f"{MINE}/secrets/pw", {"value": "x", "shared": True})
+    await operator("PUT", "/v1/calendars/off", {"dates": ["2030-05-01"]})
+    for name in ("theirs/payroll", "theirs/bonus"):
+        space, _, job = name.partition("/")
+        status, made = await operator("PUT", f"/v1/namespaces/{space}/jobs/{job}", {**JOB, **use})
+        assert status == 201, made
 
-        async def refusal(caller: As) -> str:
-            status, problem = await caller("DELETE", path)
-            assert status == 409, problem
-            return str(problem["detail"])
+    async def refusal(caller: As) -> str:
+        status, problem = await caller("DELETE", path)
+        assert status == 409, problem
+        return str(problem["detail"])
 
-        both = await refusal(operator)
-        assert "theirs/payroll" in both
-        assert "theirs/bonus" in both
-        assert COUNTED not in both
-        if what == "webhook":  # only who is for all namespaces deletes any
-            assert (await me("DELETE", path))[0] == 403
-            return
-        only_theirs = await refusal(me)
-        assert "payroll" not in only_theirs
-        assert "bonus" not in only_theirs
-        assert f"2 {COUNTED}" in only_theirs
-        assert (await me("PUT", f"{MINE}/jobs/ours", {**JOB, **use}))[0] == 201
-        assert f"mine/ours and 2 {COUNTED}" in await refusal(me)
-        for i in range(8):
-            assert (await me("PUT", f"{MINE}/jobs/ours{i}", {**JOB, **use}))[0] == 201
-        assert f"mine/ours3, and 4 more, and 2 {COUNTED}" in await refusal(me)
-
-    run(tmp_path, test)
+    both = await refusal(operator)
+    assert "theirs/payroll" in both
+    assert "theirs/bonus" in both
+    assert COUNTED not in both
+    if what == "webhook":  # only who is for all namespaces deletes any
+        assert (await me("DELETE", path))[0] == 403
+        return
+    only_theirs = await refusal(me)
+    assert "payroll" not in only_theirs
+    assert "bonus" not in only_theirs
+    assert f"2 {COUNTED}" in only_theirs
+    assert (await me("PUT", f"{MINE}/jobs/ours", {**JOB, **use}))[0] == 201
+    assert f"mine/ours and 2 {COUNTED}" in await refusal(me)
+    for i in range(8):
+        assert (await me("PUT", f"{MINE}/jobs/ours{i}", {**JOB, **use}))[0] == 201
+    assert f"mine/ours3, and 4 more, and 2 {COUNTED}" in await refusal(me)

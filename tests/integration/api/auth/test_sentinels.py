@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -20,7 +19,7 @@ from raftsched.core.model import Outcome
 from raftsched.core.tables import Table, u64
 from raftsched.output.format.spool import STDOUT, pack
 from raftsched.output.keeping.store import Record
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 from tests.support.tokens import As, guarded, limited
 from tests.support.worker_sessions import PATH as SESSIONS
 
@@ -191,33 +190,29 @@ def env_of(there: There, answer: Any, asked: str) -> list[str]:
     ]
 
 
-def test_no_answer_names_anything_of_another_namespace(tmp_path: Path) -> None:
+async def test_no_answer_names_anything_of_another_namespace(call: Client) -> None:
     """And what is there is answered as what is not."""
-
-    async def test(call: Client) -> None:
-        call.checked = False
-        admin = (await guarded(call))["admin"]
-        there = await furnish(call, admin)
-        by = await callers(call, admin)
-        told: list[tuple[Any, ...]] = []
-        named = set()
-        for route in ROUTES:
-            if route.method != "GET":
-                continue
-            for asked in map("".join, product(addresses(route, there), queries(route, there))):
-                if route.operation_id not in named and env_of(there, (await admin("GET", asked))[1], asked):
-                    named.add(route.operation_id)
-                twin = asked_as(there, asked)
-                for name, who in by.items():
-                    status, answer = await who("GET", asked)
-                    if words := env_of(there, answer, asked):
-                        told.append((route.operation_id, name, asked, status, words[:3]))
-                    if twin != asked and (other := (await who("GET", twin))[0]) != status:
-                        told.append((route.operation_id, name, asked, status, f"not {other} as {twin}"))
-        assert told == [], "\n".join(map(str, told[:40]))
-        assert named >= NAMES_B, f"nothing is there for {NAMES_B - named} to show"
-
-    run(tmp_path, test)
+    call.checked = False
+    admin = (await guarded(call))["admin"]
+    there = await furnish(call, admin)
+    by = await callers(call, admin)
+    told: list[tuple[Any, ...]] = []
+    named = set()
+    for route in ROUTES:
+        if route.method != "GET":
+            continue
+        for asked in map("".join, product(addresses(route, there), queries(route, there))):
+            if route.operation_id not in named and env_of(there, (await admin("GET", asked))[1], asked):
+                named.add(route.operation_id)
+            twin = asked_as(there, asked)
+            for name, who in by.items():
+                status, answer = await who("GET", asked)
+                if words := env_of(there, answer, asked):
+                    told.append((route.operation_id, name, asked, status, words[:3]))
+                if twin != asked and (other := (await who("GET", twin))[0]) != status:
+                    told.append((route.operation_id, name, asked, status, f"not {other} as {twin}"))
+    assert told == [], "\n".join(map(str, told[:40]))
+    assert named >= NAMES_B, f"nothing is there for {NAMES_B - named} to show"
 
 
 def bodies(there: There) -> Iterator[Any]:
@@ -270,39 +265,35 @@ def rows_of(call: Client, there: There) -> dict[tuple[str, bytes], bytes]:
     return found
 
 
-def test_no_request_changes_anything_of_another_namespace(tmp_path: Path) -> None:
+async def test_no_request_changes_anything_of_another_namespace(call: Client) -> None:
     """Nor does its answer name anything, nor tell what is there from what is not."""
-
-    async def test(call: Client) -> None:
-        call.checked = False
-        admin = (await guarded(call))["admin"]
-        there = await furnish(call, admin)
-        by = await callers(call, admin)
-        before, told = rows_of(call, there), list[tuple[Any, ...]]()
-        assert len(before) > 40
-        for route in ROUTES:
-            if route.method == "GET":
-                continue
-            declared = route.operation
-            more = [f"?{one}" for one in (f"namespace={B}", "all=true") if one.partition("=")[0] in declared.query]
-            taken = [body for body in bodies(there) if may_be(declared.body, body)]
-            for path, query, body in product(addresses(route, there), ("", *more), taken):
-                asked = path + query + (json.dumps(body) if body else "")
-                for name, who in by.items():
-                    status, answer = await who(route.method, path + query, body)
-                    if words := env_of(there, answer, asked):
-                        told.append((route.operation_id, name, asked, status, words[:3]))
-                    twin = asked_as(there, path + query), json.loads(asked_as(there, json.dumps(body)))
-                    if twin != (path + query, body) and (other := (await who(route.method, *twin))[0]) != status:
-                        told.append((route.operation_id, name, asked, status, f"not {other} as {twin}"))
-                    if status in (401, 403, 404):
-                        continue
-                    now = rows_of(call, there)
-                    was = {key: row for key, row in before.items() if now.get(key) != row}
-                    new = [key for key in now.keys() - before.keys() if B.encode() in key[1] + now[key]]
-                    if was or new:
-                        told.append((route.operation_id, name, asked, status, f"changes {sorted(was)[:4]} {new[:4]}"))
-                        before = now
-        assert told == [], "\n".join(map(str, told[:40]))
-
-    run(tmp_path, test)
+    call.checked = False
+    admin = (await guarded(call))["admin"]
+    there = await furnish(call, admin)
+    by = await callers(call, admin)
+    before, told = rows_of(call, there), list[tuple[Any, ...]]()
+    assert len(before) > 40
+    for route in ROUTES:
+        if route.method == "GET":
+            continue
+        declared = route.operation
+        more = [f"?{one}" for one in (f"namespace={B}", "all=true") if one.partition("=")[0] in declared.query]
+        taken = [body for body in bodies(there) if may_be(declared.body, body)]
+        for path, query, body in product(addresses(route, there), ("", *more), taken):
+            asked = path + query + (json.dumps(body) if body else "")
+            for name, who in by.items():
+                status, answer = await who(route.method, path + query, body)
+                if words := env_of(there, answer, asked):
+                    told.append((route.operation_id, name, asked, status, words[:3]))
+                twin = asked_as(there, path + query), json.loads(asked_as(there, json.dumps(body)))
+                if twin != (path + query, body) and (other := (await who(route.method, *twin))[0]) != status:
+                    told.append((route.operation_id, name, asked, status, f"not {other} as {twin}"))
+                if status in (401, 403, 404):
+                    continue
+                now = rows_of(call, there)
+                was = {key: row for key, row in before.items() if now.get(key) != row}
+                new = [key for key in now.keys() - before.keys() if B.encode() in key[1] + now[key]]
+                if was or new:
+                    told.append((route.operation_id, name, asked, status, f"changes {sorted(was)[:4]} {new[:4]}"))
+                    before = now
+    assert told == [], "\n".join(map(str, told[:40]))

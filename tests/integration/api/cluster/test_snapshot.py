@@ -14,7 +14,7 @@ from raftsched.api.cluster import snapshot
 from raftsched.errors import NoLeader
 from raftsched.store import SnapshotMeta
 from raftsched.store.backup import TRAILER, verified_contents, verify
-from tests.support.local_api import Client, LocalCluster, run, serving
+from tests.support.local_api import Client, LocalCluster, serving
 from tests.support.patience import patient
 
 PATH = "/v1/cluster/snapshot"
@@ -28,73 +28,64 @@ async def download(call: Client, path: Path, query: str = "") -> aiohttp.ClientR
     return answer
 
 
-def test_a_download_is_a_whole_backup_and_nothing_stays_behind(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        for name in ("a", "b"):
-            assert (await call("POST", "/v1/jobs", {**JOB, "name": name}))[0] == 201
-        answer = await download(call, tmp_path / "saved")
-        assert (await call("POST", "/v1/jobs", {**JOB, "name": "c"}))[0] == 201
-        label = verify(tmp_path / "saved")
-        assert answer.headers["Raftsched-Snapshot-Index"] == str(label.index)
-        assert answer.headers["Content-Length"] == str(label.size + TRAILER)
-        assert (label.node, label.at_ms) == ("n1", call.cluster.clock.wall)
-        assert verified_contents(tmp_path / "saved").jobs == {"SCHEDULED": 2}
-        await download(call, tmp_path / "saved", "?consistency=leader")
-        assert verified_contents(tmp_path / "saved").jobs == {"SCHEDULED": 3}
-        assert not list((tmp_path / "n1" / "snapshots").iterdir())
-        assert (await call("HEAD", PATH))[0] == 200
-        call.cluster.failure = NoLeader()
-        assert (await call("GET", f"{PATH}?consistency=leader"))[0] == 503
-        await download(call, tmp_path / "saved")  # what this node has can be had without a leader
-
-    run(tmp_path, test)
+async def test_a_download_is_a_whole_backup_and_nothing_stays_behind(call: Client, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        assert (await call("POST", "/v1/jobs", {**JOB, "name": name}))[0] == 201
+    answer = await download(call, tmp_path / "saved")
+    assert (await call("POST", "/v1/jobs", {**JOB, "name": "c"}))[0] == 201
+    label = verify(tmp_path / "saved")
+    assert answer.headers["Raftsched-Snapshot-Index"] == str(label.index)
+    assert answer.headers["Content-Length"] == str(label.size + TRAILER)
+    assert (label.node, label.at_ms) == ("n1", call.cluster.clock.wall)
+    assert verified_contents(tmp_path / "saved").jobs == {"SCHEDULED": 2}
+    await download(call, tmp_path / "saved", "?consistency=leader")
+    assert verified_contents(tmp_path / "saved").jobs == {"SCHEDULED": 3}
+    assert not list((tmp_path / "n1" / "snapshots").iterdir())
+    assert (await call("HEAD", PATH))[0] == 200
+    call.cluster.failure = NoLeader()
+    assert (await call("GET", f"{PATH}?consistency=leader"))[0] == 503
+    await download(call, tmp_path / "saved")  # what this node has can be had without a leader
 
 
-def test_one_at_a_time(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        begun, go_on = threading.Event(), threading.Event()
-        copy = call.context.copies.copy
+async def test_one_at_a_time(call: Client, tmp_path: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    copy = call.context.copies.copy
 
-        def slow(target: Path) -> SnapshotMeta:
-            begun.set()
-            go_on.wait(patient(30))
-            return copy(target)
+    def slow(target: Path) -> SnapshotMeta:
+        begun.set()
+        go_on.wait(patient(30))
+        return copy(target)
 
-        call.context.copies.copy = slow
-        first = asyncio.create_task(download(call, tmp_path / "saved"))
-        await asyncio.to_thread(begun.wait, 30)
-        status, problem = await call("GET", PATH)
-        assert (status, problem["code"], call.headers["Retry-After"]) == (503, "overloaded", "1")
-        go_on.set()
-        await first
-        verify(tmp_path / "saved")
-        await download(call, tmp_path / "saved")
-
-    run(tmp_path, test)
+    call.context.copies.copy = slow
+    first = asyncio.create_task(download(call, tmp_path / "saved"))
+    await asyncio.to_thread(begun.wait, 30)
+    status, problem = await call("GET", PATH)
+    assert (status, problem["code"], call.headers["Retry-After"]) == (503, "overloaded", "1")
+    go_on.set()
+    await first
+    verify(tmp_path / "saved")
+    await download(call, tmp_path / "saved")
 
 
-def test_what_cannot_be_copied_is_said_and_may_succeed_later(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        copy = call.context.copies.copy
-        failures = [OSError("the store grows")] * 2
+async def test_what_cannot_be_copied_is_said_and_may_succeed_later(call: Client, tmp_path: Path) -> None:
+    copy = call.context.copies.copy
+    failures = [OSError("the store grows")] * 2
 
-        def failing(target: Path) -> SnapshotMeta:
-            if failures:
-                raise failures.pop()
-            return copy(target)
+    def failing(target: Path) -> SnapshotMeta:
+        if failures:
+            raise failures.pop()
+        return copy(target)
 
-        call.context.copies.copy = failing
-        await download(call, tmp_path / "saved")  # it is tried again
-        verify(tmp_path / "saved")
-        failures += [OSError("the store grows")] * 3
-        status, problem = await call("GET", PATH)
-        assert (status, problem["code"]) == (503, "overloaded")
-        failures.append(OSError(errno.ENOSPC, "No space left on device"))
-        status, problem = await call("GET", PATH)
-        assert (status, problem["code"]) == (507, "disk-full")
-        await download(call, tmp_path / "saved")
-
-    run(tmp_path, test)
+    call.context.copies.copy = failing
+    await download(call, tmp_path / "saved")  # it is tried again
+    verify(tmp_path / "saved")
+    failures += [OSError("the store grows")] * 3
+    status, problem = await call("GET", PATH)
+    assert (status, problem["code"]) == (503, "overloaded")
+    failures.append(OSError(errno.ENOSPC, "No space left on device"))
+    status, problem = await call("GET", PATH)
+    assert (status, problem["code"]) == (507, "disk-full")
+    await download(call, tmp_path / "saved")
 
 
 def test_a_node_that_stops_cuts_it_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

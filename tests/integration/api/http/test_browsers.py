@@ -12,7 +12,7 @@ from raftsched.api.http.replies import GUARDS, STRICT
 from raftsched.api.http.server import ApiServer
 from raftsched.api.http.tls import Certificates, TlsFiles
 from tests.support.authority import certificate, put
-from tests.support.local_api import Client, LocalCluster, run
+from tests.support.local_api import Client, LocalCluster
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
 
@@ -30,22 +30,19 @@ EVERYWHERE = [
 ]
 
 
-def test_every_answer_tells_browsers_what_not_to_do(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        call.checked = False
-        for method, path, expected in EVERYWHERE:
-            status, _ = await call(method, path)
-            assert status == expected, path
-            for name, value in GUARDS.items():
-                assert call.headers.getall(name) == [value], (path, name)
-            assert "Strict-Transport-Security" not in call.headers
-        for headers in ({}, {"X-Unknown-To-The-Short-Way": "1"}):
-            assert (await call("POST", "/v1/jobs", JOB, headers))[0] == 201
-            for name, value in GUARDS.items():
-                assert call.headers.getall(name) == [value], (headers, name)
-        assert call.headers["Cache-Control"] == "no-store"
-
-    run(tmp_path, test)
+async def test_every_answer_tells_browsers_what_not_to_do(call: Client) -> None:
+    call.checked = False
+    for method, path, expected in EVERYWHERE:
+        status, _ = await call(method, path)
+        assert status == expected, path
+        for name, value in GUARDS.items():
+            assert call.headers.getall(name) == [value], (path, name)
+        assert "Strict-Transport-Security" not in call.headers
+    for headers in ({}, {"X-Unknown-To-The-Short-Way": "1"}):
+        assert (await call("POST", "/v1/jobs", JOB, headers))[0] == 201
+        for name, value in GUARDS.items():
+            assert call.headers.getall(name) == [value], (headers, name)
+    assert call.headers["Cache-Control"] == "no-store"
 
 
 async def _refused_as_no_http(url: str) -> bytes:
@@ -57,14 +54,11 @@ async def _refused_as_no_http(url: str) -> bytes:
     return head
 
 
-def test_so_do_answers_to_what_is_no_http(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        head = await _refused_as_no_http(call.url)
-        assert head.split()[1] == b"400"
-        for name, value in GUARDS.items():
-            assert f"\r\n{name}: {value}\r\n".encode() in head
-
-    run(tmp_path, test)
+async def test_so_do_answers_to_what_is_no_http(call: Client) -> None:
+    head = await _refused_as_no_http(call.url)
+    assert head.split()[1] == b"400"
+    for name, value in GUARDS.items():
+        assert f"\r\n{name}: {value}\r\n".encode() in head
 
 
 @pytest.mark.parametrize(("host", "told"), [("127.0.0.1", False), ("0.0.0.0", True)])
@@ -100,34 +94,25 @@ SITES = [
 
 
 @pytest.mark.parametrize(("headers", "path"), SITES)
-def test_what_other_sites_ask_for_is_refused(tmp_path: Path, headers: dict[str, str], path: str) -> None:
-    async def test(call: Client) -> None:
-        status, problem = await call("GET", path, headers=headers)
-        assert (status, problem["code"]) == (403, "forbidden-host")
-
-    run(tmp_path, test)
+async def test_what_other_sites_ask_for_is_refused(call: Client, headers: dict[str, str], path: str) -> None:
+    status, problem = await call("GET", path, headers=headers)
+    assert (status, problem["code"]) == (403, "forbidden-host")
 
 
-def test_links_lead_to_pages_and_pages_to_what_is_theirs(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-        assert (await call("GET", "/docs", headers=link))[0] == 200
-        for site in ("same-origin", "none"):
-            own = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "cors"}
-            assert (await call("GET", "/v1/jobs", headers=own))[0] == 200
-        assert (await call("POST", "/v1/jobs", JOB, {"Sec-Fetch-Site": "cross-site"}))[0] == 403
-        assert (await call("POST", "/v1/jobs", JOB, {"Sec-Fetch-Site": "same-origin"}))[0] == 201
-
-    run(tmp_path, test)
+async def test_links_lead_to_pages_and_pages_to_what_is_theirs(call: Client) -> None:
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert (await call("GET", "/docs", headers=link))[0] == 200
+    for site in ("same-origin", "none"):
+        own = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "cors"}
+        assert (await call("GET", "/v1/jobs", headers=own))[0] == 200
+    assert (await call("POST", "/v1/jobs", JOB, {"Sec-Fetch-Site": "cross-site"}))[0] == 403
+    assert (await call("POST", "/v1/jobs", JOB, {"Sec-Fetch-Site": "same-origin"}))[0] == 201
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
-def test_no_form_does_what_needs_no_body(tmp_path: Path, kind: str) -> None:
-    async def test(call: Client) -> None:
-        for body in (None, b""):
-            status, problem = await call("POST", "/v1/cluster/pause", body, {"Content-Type": kind})
-            assert (status, problem["code"]) == (415, "unsupported-media-type"), body
-        assert (await call("POST", "/v1/cluster/pause"))[0] == 200
-        assert (await call("POST", "/v1/cluster/resume", b"", {"Content-Type": "application/json"}))[0] == 200
-
-    run(tmp_path, test)
+async def test_no_form_does_what_needs_no_body(call: Client, kind: str) -> None:
+    for body in (None, b""):
+        status, problem = await call("POST", "/v1/cluster/pause", body, {"Content-Type": kind})
+        assert (status, problem["code"]) == (415, "unsupported-media-type"), body
+    assert (await call("POST", "/v1/cluster/pause"))[0] == 200
+    assert (await call("POST", "/v1/cluster/resume", b"", {"Content-Type": "application/json"}))[0] == 200

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from pathlib import Path
 from typing import Any
 
 import aiohttp.compression_utils
 import pytest
 
 from raftsched.api.http import requests
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 from tests.support.tokens import guarded
 
 JOB = b'{"trigger":{"in":"30m"},"handler":{"exec":["true"]}}'
@@ -61,46 +60,37 @@ async def post(call: Client, path: str, body: bytes, headers: dict[str, str], st
     return answer
 
 
-def test_who_is_refused_has_nothing_inflated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(call: Client) -> None:
-        people = await guarded(call)
-        inflated = Inflated(monkeypatch)
-        await post(call, "/v1/jobs", BOMB, {}, 401)
-        await post(call, "/v1/jobs", BOMB, {"Host": "evil.example"}, 403)
-        await post(call, "/v1/jobs", BOMB, people["viewer"].headers, 403)
-        await post(call, "/v1/nothing", BOMB, {}, 404)
-        await post(call, "/livez", BOMB, {}, 405)
-        await post(call, "/livez", BOMB, {}, 200, "GET")
-        await post(call, "/v1/jobs", BOMB, {**people["editor"].headers, "Content-Type": "text/plain"}, 415)
-        await post(call, "/v1/jobs", BOMB, {**people["editor"].headers, "Content-Encoding": "br"}, 415)
-        assert inflated.bytes == 0
-
-    run(tmp_path, test)
+async def test_who_is_refused_has_nothing_inflated(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    people = await guarded(call)
+    inflated = Inflated(monkeypatch)
+    await post(call, "/v1/jobs", BOMB, {}, 401)
+    await post(call, "/v1/jobs", BOMB, {"Host": "evil.example"}, 403)
+    await post(call, "/v1/jobs", BOMB, people["viewer"].headers, 403)
+    await post(call, "/v1/nothing", BOMB, {}, 404)
+    await post(call, "/livez", BOMB, {}, 405)
+    await post(call, "/livez", BOMB, {}, 200, "GET")
+    await post(call, "/v1/jobs", BOMB, {**people["editor"].headers, "Content-Type": "text/plain"}, 415)
+    await post(call, "/v1/jobs", BOMB, {**people["editor"].headers, "Content-Encoding": "br"}, 415)
+    assert inflated.bytes == 0
 
 
-def test_what_is_over_the_limit_compressed_is_not_inflated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(call: Client) -> None:
-        inflated = Inflated(monkeypatch)
-        limit = call.context.settings().body_max_bytes
-        await post(call, "/v1/jobs", bytes(limit + 1), {}, 413)
-        assert inflated.bytes == 0
-
-    run(tmp_path, test)
+async def test_what_is_over_the_limit_compressed_is_not_inflated(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    inflated = Inflated(monkeypatch)
+    limit = call.context.settings().body_max_bytes
+    await post(call, "/v1/jobs", bytes(limit + 1), {}, 413)
+    assert inflated.bytes == 0
 
 
-def test_no_more_than_the_limit_is_inflated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(call: Client) -> None:
-        inflated = Inflated(monkeypatch)
-        limit = call.context.settings().body_max_bytes
-        await post(call, "/v1/jobs", BOMB, {}, 413)
-        assert 0 < inflated.bytes <= limit + 1
-        inflated.bytes = 0
-        full = JOB + b" " * (limit - len(JOB))
-        await post(call, "/v1/jobs", gzip.compress(full), {}, 201)
-        assert inflated.bytes == limit
-        await post(call, "/v1/jobs", gzip.compress(full + b" "), {}, 413)
-
-    run(tmp_path, test)
+async def test_no_more_than_the_limit_is_inflated(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    inflated = Inflated(monkeypatch)
+    limit = call.context.settings().body_max_bytes
+    await post(call, "/v1/jobs", BOMB, {}, 413)
+    assert 0 < inflated.bytes <= limit + 1
+    inflated.bytes = 0
+    full = JOB + b" " * (limit - len(JOB))
+    await post(call, "/v1/jobs", gzip.compress(full), {}, 201)
+    assert inflated.bytes == limit
+    await post(call, "/v1/jobs", gzip.compress(full + b" "), {}, 413)
 
 
 def raw_deflate(data: bytes) -> bytes:
@@ -108,34 +98,27 @@ def raw_deflate(data: bytes) -> bytes:
     return packer.compress(data) + packer.flush()
 
 
-def test_encodings(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        for encoding, pack in (("gzip", gzip.compress), ("GZIP", gzip.compress), ("deflate", zlib.compress)):
-            await post(call, "/v1/jobs", pack(JOB), {"Content-Encoding": encoding}, 201)
-        await post(call, "/v1/jobs", raw_deflate(JOB), {"Content-Encoding": "deflate"}, 201)
-        for broken in (b"", b"abcd", gzip.compress(JOB)[:-9], gzip.compress(JOB) + b"more"):
-            answer = await post(call, "/v1/jobs", broken, {}, 400)
-            assert answer["code"] == "invalid-json"
-
-    run(tmp_path, test)
+async def test_encodings(call: Client) -> None:
+    for encoding, pack in (("gzip", gzip.compress), ("GZIP", gzip.compress), ("deflate", zlib.compress)):
+        await post(call, "/v1/jobs", pack(JOB), {"Content-Encoding": encoding}, 201)
+    await post(call, "/v1/jobs", raw_deflate(JOB), {"Content-Encoding": "deflate"}, 201)
+    for broken in (b"", b"abcd", gzip.compress(JOB)[:-9], gzip.compress(JOB) + b"more"):
+        answer = await post(call, "/v1/jobs", broken, {}, 400)
+        assert answer["code"] == "invalid-json"
 
 
-def test_others_have_their_turn_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_others_have_their_turn_meanwhile(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch may have megabytes."""
+    turns = 0
+    sleep = requests.asyncio.sleep
 
-    async def test(call: Client) -> None:
-        turns = 0
-        sleep = requests.asyncio.sleep
+    async def counted(seconds: float) -> None:
+        nonlocal turns
+        turns += 1
+        await sleep(seconds)
 
-        async def counted(seconds: float) -> None:
-            nonlocal turns
-            turns += 1
-            await sleep(seconds)
-
-        monkeypatch.setattr(requests.asyncio, "sleep", counted)
-        body = gzip.compress(b"[" + b",".join([JOB] * 2) + b" " * 1_000_000 + b"]")
-        status, made = await call("POST", "/v1/jobs:batch", body, GZIP)
-        assert (status, len(made["items"])) == (200, 2), made
-        assert turns >= 1_000_000 // requests._PIECE
-
-    run(tmp_path, test)
+    monkeypatch.setattr(requests.asyncio, "sleep", counted)
+    body = gzip.compress(b"[" + b",".join([JOB] * 2) + b" " * 1_000_000 + b"]")
+    status, made = await call("POST", "/v1/jobs:batch", body, GZIP)
+    assert (status, len(made["items"])) == (200, 2), made
+    assert turns >= 1_000_000 // requests._PIECE

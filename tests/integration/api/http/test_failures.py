@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-from pathlib import Path
 
 import pytest
 
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}}
 TOLD = re.compile(r"An error of this node; its log says more about the request (\S+)\.")
@@ -34,27 +33,21 @@ async def failed(call: Client, caplog: pytest.LogCaptureFixture, headers: dict[s
 
 
 @pytest.mark.parametrize("headers", [{}, {"X-Other": "1"}], ids=["fast", "slow"])
-def test_the_answer_has_the_id_of_the_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, headers: dict[str, str]
+async def test_the_answer_has_the_id_of_the_line(
+    call: Client, caplog: pytest.LogCaptureFixture, headers: dict[str, str]
 ) -> None:
-    async def test(call: Client) -> None:
-        told, logged = await failed(call, caplog, headers)
-        assert told == logged
+    told, logged = await failed(call, caplog, headers)
+    assert told == logged
+    assert re.fullmatch(r"[0-9a-f]{16}", told)
+    again, _ = await failed(call, caplog, headers)
+    assert again != told
+
+
+async def test_an_id_that_came_with_the_request_is_kept_where_it_is_plain(
+    call: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await failed(call, caplog, {"X-Request-Id": "proxy-7.a_B"}) == ("proxy-7.a_B", "proxy-7.a_B")
+    for wrong in ("a b", "<script>", "x" * 65, ""):
+        told, logged = await failed(call, caplog, {"X-Request-Id": wrong})
+        assert told == logged != wrong
         assert re.fullmatch(r"[0-9a-f]{16}", told)
-        again, _ = await failed(call, caplog, headers)
-        assert again != told
-
-    run(tmp_path, test)
-
-
-def test_an_id_that_came_with_the_request_is_kept_where_it_is_plain(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def test(call: Client) -> None:
-        assert await failed(call, caplog, {"X-Request-Id": "proxy-7.a_B"}) == ("proxy-7.a_B", "proxy-7.a_B")
-        for wrong in ("a b", "<script>", "x" * 65, ""):
-            told, logged = await failed(call, caplog, {"X-Request-Id": wrong})
-            assert told == logged != wrong
-            assert re.fullmatch(r"[0-9a-f]{16}", told)
-
-    run(tmp_path, test)

@@ -275,19 +275,16 @@ def test_a_read_shows_what_was_said(tmp_path: Path) -> None:
     talk(tmp_path, test)
 
 
-def test_health_waits_for_nothing(tmp_path: Path) -> None:
+async def test_health_waits_for_nothing(call: Client) -> None:
     """A disk that hangs just then must not make the node look dead."""
 
-    async def test(call: Client) -> None:
-        async def wait(*_: Any) -> Any:
-            raise AssertionError("waits")
+    async def wait(*_: Any) -> Any:
+        raise AssertionError("waits")
 
-        call.context.log.wait_applied = call.context.log.barrier = call.context.log.committed = wait
-        for path in ("/livez", "/readyz", "/metrics", "/openapi.json"):
-            status, _ = await call("GET", path)
-            assert status == 200, path
-
-    run(tmp_path, test)
+    call.context.log.wait_applied = call.context.log.barrier = call.context.log.committed = wait
+    for path in ("/livez", "/readyz", "/metrics", "/openapi.json"):
+        status, _ = await call("GET", path)
+        assert status == 200, path
 
 
 def test_of_requests_on_one_connection_each_is_of_who_sent_it(tmp_path: Path) -> None:

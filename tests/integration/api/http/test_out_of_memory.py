@@ -13,7 +13,7 @@ from raftsched.core.subjects.cluster import Member
 from raftsched.raft.membership.configuration import added
 from tests.integration.api.http.test_fastpath import ORDINARY, request, talk
 from tests.integration.api.http.test_fastpath import read_answer as answer_of
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 
 JOB = {"name": "a", "trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
 BY_THE_ORDINARY_WAY = {"X-Unknown-To-The-Short-Way": "1"}
@@ -73,46 +73,35 @@ def test_what_is_known_of_one_request_says_nothing_of_the_next(
     talk(tmp_path, test)
 
 
-def test_reads_may_be_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reads_may_be_sent_again(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also behind a write over the same connection."""
-
-    async def test(call: Client) -> None:
-        status, job = await call("POST", "/v1/jobs", JOB, BY_THE_ORDINARY_WAY)
-        assert status == 201
-        failing(monkeypatch, "raftsched.api.http.replies.job_json")
-        status, problem = await call("GET", f"/v1/jobs/{job['id']}")
-        assert (status, problem["code"], call.headers["Retry-After"]) == (503, "overloaded", "1")
-
-    run(tmp_path, test)
+    status, job = await call("POST", "/v1/jobs", JOB, BY_THE_ORDINARY_WAY)
+    assert status == 201
+    failing(monkeypatch, "raftsched.api.http.replies.job_json")
+    status, problem = await call("GET", f"/v1/jobs/{job['id']}")
+    assert (status, problem["code"], call.headers["Retry-After"]) == (503, "overloaded", "1")
 
 
-def test_before_anybody_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(call: Client) -> None:
-        assert (await call("POST", "/v1/jobs", JOB, BY_THE_ORDINARY_WAY))[0] == 201
-        failing(monkeypatch, "raftsched.api.auth.access.identify")
-        status, problem = await call("GET", "/v1/jobs")
-        assert (status, problem["code"]) == (503, "overloaded")
-
-    run(tmp_path, test)
+async def test_before_anybody_is_known(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await call("POST", "/v1/jobs", JOB, BY_THE_ORDINARY_WAY))[0] == 201
+    failing(monkeypatch, "raftsched.api.auth.access.identify")
+    status, problem = await call("GET", "/v1/jobs")
+    assert (status, problem["code"]) == (503, "overloaded")
 
 
-def test_a_part_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_part_of_a_batch(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first part is on its way when there is no memory for the second."""
+    monkeypatch.setattr("raftsched.api.jobs.batch.PROPOSAL_COMMANDS", 1)
+    create = batch.create_command
+    made: list[bytes] = []
 
-    async def test(call: Client) -> None:
-        monkeypatch.setattr("raftsched.api.jobs.batch.PROPOSAL_COMMANDS", 1)
-        create = batch.create_command
-        made: list[bytes] = []
+    def once(*given: Any, **more: Any) -> bytes:
+        made.append(b"" if made else create(*given, **more))
+        return made[-1] or runs_out()
 
-        def once(*given: Any, **more: Any) -> bytes:
-            made.append(b"" if made else create(*given, **more))
-            return made[-1] or runs_out()
-
-        monkeypatch.setattr(batch, "create_command", once)
-        status, problem = await call("POST", "/v1/jobs:batch", [JOB, {**JOB, "name": "b"}])
-        assert (status, problem["code"]) == (504, "unknown-outcome")
-
-    run(tmp_path, test)
+    monkeypatch.setattr(batch, "create_command", once)
+    status, problem = await call("POST", "/v1/jobs:batch", [JOB, {**JOB, "name": "b"}])
+    assert (status, problem["code"]) == (504, "unknown-outcome")
 
 
 async def _transfer(call: Client) -> tuple[int, Any]:
@@ -124,11 +113,8 @@ async def _remove(call: Client) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("ask", [_transfer, _remove], ids=["leadership", "members"])
-def test_members_and_leadership(tmp_path: Path, ask: Callable[[Client], Awaitable[tuple[int, Any]]]) -> None:
-    async def test(call: Client) -> None:
-        call.cluster.members = added(call.cluster.members, Member("n2", "127.0.0.1:9", b"n2"))
-        call.cluster.failure = MemoryError()  # type: ignore[assignment]
-        status, problem = await ask(call)
-        assert (status, problem["code"]) == (504, "unknown-outcome")
-
-    run(tmp_path, test)
+async def test_members_and_leadership(call: Client, ask: Callable[[Client], Awaitable[tuple[int, Any]]]) -> None:
+    call.cluster.members = added(call.cluster.members, Member("n2", "127.0.0.1:9", b"n2"))
+    call.cluster.failure = MemoryError()  # type: ignore[assignment]
+    status, problem = await ask(call)
+    assert (status, problem["code"]) == (504, "unknown-outcome")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcome
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 from tests.support.patience import within
 
 HANDLER = {"exec": ["true"]}
@@ -190,49 +189,43 @@ REFUSED: list[tuple[Any, str, str]] = [  # body, pointer of an error, something 
 ]
 
 
-def test_a_bad_field_is_named_with_what_would_be_right(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        before = call.cluster.store.applied_index
-        for body, pointer, says in REFUSED:
-            status, problem = await call("POST", "/v1/jobs", body)
-            shown = str(body)[:200]
-            assert status == 422, (shown, problem)
-            assert call.headers["Content-Type"] == "application/problem+json"
-            assert problem["status"] == 422
-            assert problem["type"] == f"urn:raftsched:problem:{problem['code']}"
-            assert problem["code"] in ("invalid-job", "invalid-trigger")
-            assert not problem["detail"].endswith("?."), problem
-            named = [e["detail"] for e in problem["errors"] if e["pointer"] == pointer]
-            assert named, (shown, problem)
-            assert any(says in detail for detail in named), (shown, problem)
-        assert call.cluster.store.applied_index == before
-
-    run(tmp_path, test)
-
-
-def test_all_errors_come_at_once(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        body = {
-            "trigger": {"every": "soon", "jitter": 5},
-            "handler": {"exec": ["a", None]},
-            "name": "No!",
-            "priority": 11,
-            "timeout": "2d",
-            "colour": 1,
-        }
+async def test_a_bad_field_is_named_with_what_would_be_right(call: Client) -> None:
+    before = call.cluster.store.applied_index
+    for body, pointer, says in REFUSED:
         status, problem = await call("POST", "/v1/jobs", body)
-        assert status == 422
-        assert {e["pointer"] for e in problem["errors"]} == {
-            "/trigger/every",
-            "/trigger/jitter",
-            "/handler/exec/1",
-            "/name",
-            "/priority",
-            "/timeout",
-            "/colour",
-        }
+        shown = str(body)[:200]
+        assert status == 422, (shown, problem)
+        assert call.headers["Content-Type"] == "application/problem+json"
+        assert problem["status"] == 422
+        assert problem["type"] == f"urn:raftsched:problem:{problem['code']}"
+        assert problem["code"] in ("invalid-job", "invalid-trigger")
+        assert not problem["detail"].endswith("?."), problem
+        named = [e["detail"] for e in problem["errors"] if e["pointer"] == pointer]
+        assert named, (shown, problem)
+        assert any(says in detail for detail in named), (shown, problem)
+    assert call.cluster.store.applied_index == before
 
-    run(tmp_path, test)
+
+async def test_all_errors_come_at_once(call: Client) -> None:
+    body = {
+        "trigger": {"every": "soon", "jitter": 5},
+        "handler": {"exec": ["a", None]},
+        "name": "No!",
+        "priority": 11,
+        "timeout": "2d",
+        "colour": 1,
+    }
+    status, problem = await call("POST", "/v1/jobs", body)
+    assert status == 422
+    assert {e["pointer"] for e in problem["errors"]} == {
+        "/trigger/every",
+        "/trigger/jitter",
+        "/handler/exec/1",
+        "/name",
+        "/priority",
+        "/timeout",
+        "/colour",
+    }
 
 
 BROKEN = [
@@ -253,63 +246,51 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
-def test_broken_json_is_400(tmp_path: Path, method: str) -> None:
-    async def test(call: Client) -> None:
-        path = "/v1/jobs"
-        if method != "POST":
-            _, made = await call("POST", path, JOB)
-            path += f"/{made['id']}"
-        for raw in BROKEN:
-            status, problem = await call(method, path, raw)
-            assert status == 400, (raw[:40], problem)
-            assert problem["code"] == "invalid-json"
-
-    run(tmp_path, test)
+async def test_broken_json_is_400(call: Client, method: str) -> None:
+    path = "/v1/jobs"
+    if method != "POST":
+        _, made = await call("POST", path, JOB)
+        path += f"/{made['id']}"
+    for raw in BROKEN:
+        status, problem = await call(method, path, raw)
+        assert status == 400, (raw[:40], problem)
+        assert problem["code"] == "invalid-json"
 
 
-def test_deep_params_are_refused_and_what_is_allowed_can_be_read_again(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        def nested(levels: int) -> Any:
-            value: Any = 1
-            for _ in range(levels):
-                value = {"a": value}
-            return value
+async def test_deep_params_are_refused_and_what_is_allowed_can_be_read_again(call: Client) -> None:
+    def nested(levels: int) -> Any:
+        value: Any = 1
+        for _ in range(levels):
+            value = {"a": value}
+        return value
 
-        status, made = await call("POST", "/v1/jobs", job(params=nested(64)))
-        assert status == 201
-        assert (await call("GET", f"/v1/jobs/{made['id']}"))[1]["params"] == nested(64)
-        status, problem = await call("POST", "/v1/jobs", job(params=nested(65)))
-        assert (status, problem["errors"][0]["pointer"]) == (422, "/params")
-
-    run(tmp_path, test)
+    status, made = await call("POST", "/v1/jobs", job(params=nested(64)))
+    assert status == 201
+    assert (await call("GET", f"/v1/jobs/{made['id']}"))[1]["params"] == nested(64)
+    status, problem = await call("POST", "/v1/jobs", job(params=nested(65)))
+    assert (status, problem["errors"][0]["pointer"]) == (422, "/params")
 
 
-def test_numbers_of_any_size_survive_in_params(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        params = {"big": 10**40, "small": -(10**40), "half": 0.5, "u64": 2**64 - 1}
-        status, made = await call("POST", "/v1/jobs", job(params=params))
-        assert (status, made["params"]) == (201, params)
-
-    run(tmp_path, test)
+async def test_numbers_of_any_size_survive_in_params(call: Client) -> None:
+    params = {"big": 10**40, "small": -(10**40), "half": 0.5, "u64": 2**64 - 1}
+    status, made = await call("POST", "/v1/jobs", job(params=params))
+    assert (status, made["params"]) == (201, params)
 
 
-def test_bodies_over_the_limit_are_413(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        large = job(params={"x": "y" * 70_000})
-        status, problem = await call("POST", "/v1/jobs", large)
-        assert (status, problem["code"]) == (413, "too-large")
-        assert "65,536" in problem["detail"]
+async def test_bodies_over_the_limit_are_413(call: Client) -> None:
+    large = job(params={"x": "y" * 70_000})
+    status, problem = await call("POST", "/v1/jobs", large)
+    assert (status, problem["code"]) == (413, "too-large")
+    assert "65,536" in problem["detail"]
 
-        async def pieces() -> Any:
-            for _ in range(100):
-                yield b" " * 1024
+    async def pieces() -> Any:
+        for _ in range(100):
+            yield b" " * 1024
 
-        async with call.session.post(
-            call.url + "/v1/jobs", data=pieces(), headers={"Content-Type": "application/json"}
-        ) as answer:
-            assert answer.status == 413
-
-    run(tmp_path, test)
+    async with call.session.post(
+        call.url + "/v1/jobs", data=pieces(), headers={"Content-Type": "application/json"}
+    ) as answer:
+        assert answer.status == 413
 
 
 WRONG: list[tuple[str, str, dict[str, str], int, str]] = [  # method, path, headers, status, said
@@ -362,55 +343,46 @@ WRONG: list[tuple[str, str, dict[str, str], int, str]] = [  # method, path, head
 ]
 
 
-def test_wrong_requests_get_their_4xx(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        for method, path, headers, expected, says in WRONG:
-            status, problem = await call(method, path, headers=headers)
-            assert status == expected, (method, path, headers, problem)
-            assert problem["status"] == expected
-            assert says in str(problem), (method, path, headers, problem)
-            assert call.headers["Raftsched-Leader"] == "n1"
-
-    run(tmp_path, test)
+async def test_wrong_requests_get_their_4xx(call: Client) -> None:
+    for method, path, headers, expected, says in WRONG:
+        status, problem = await call(method, path, headers=headers)
+        assert status == expected, (method, path, headers, problem)
+        assert problem["status"] == expected
+        assert says in str(problem), (method, path, headers, problem)
+        assert call.headers["Raftsched-Leader"] == "n1"
 
 
-def test_hosts_that_are_ours_are_served(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        for host in ("localhost", "LOCALHOST:7401", "[::1]:7401", "10.1.2.3", "node.example:80", "::1"):
-            status, _ = await call("GET", "/livez", headers={"Host": host})
-            assert status == (403 if host == "::1" else 200), host
-        origin = {"Host": "localhost:7401", "Origin": "http://localhost:7401"}
-        assert (await call("GET", "/livez", headers=origin))[0] == 200
-        assert (await call("GET", "/livez", headers={**origin, "Origin": "http://localhost:7402"}))[0] == 403
-
-    run(tmp_path, test)
+async def test_hosts_that_are_ours_are_served(call: Client) -> None:
+    for host in ("localhost", "LOCALHOST:7401", "[::1]:7401", "10.1.2.3", "node.example:80", "::1"):
+        status, _ = await call("GET", "/livez", headers={"Host": host})
+        assert status == (403 if host == "::1" else 200), host
+    origin = {"Host": "localhost:7401", "Origin": "http://localhost:7401"}
+    assert (await call("GET", "/livez", headers=origin))[0] == 200
+    assert (await call("GET", "/livez", headers={**origin, "Origin": "http://localhost:7402"}))[0] == 403
 
 
 @pytest.mark.parametrize(
     ("failure", "status", "retry"),
     [(NoLeader(), 503, "1"), (Overloaded(), 503, "1"), (UnknownOutcome(), 504, None)],
 )
-def test_what_the_cluster_cannot_do_now(
-    tmp_path: Path, failure: RaftschedError, status: int, retry: str | None
+async def test_what_the_cluster_cannot_do_now(
+    call: Client, failure: RaftschedError, status: int, retry: str | None
 ) -> None:
-    async def test(call: Client) -> None:
-        call.cluster.failure = failure
-        call.cluster.leader = None
-        answered, problem = await call("POST", "/v1/jobs", JOB)
-        assert (answered, problem["code"], call.headers.get("Retry-After")) == (status, failure.code, retry)
-        answered, problem = await call("POST", "/v1/jobs:batch", [JOB, JOB])
-        if status == 504:
-            assert (answered, [item["status"] for item in problem["items"]]) == (200, [504, 504])
-        else:
-            assert (answered, call.headers.get("Retry-After")) == (status, retry)
-        answered, page = await call("GET", "/v1/jobs")
-        assert (answered, page["items"], call.headers["Raftsched-Stale"]) == (200, [], "true")
-        assert (await call("GET", "/v1/jobs?consistency=leader"))[0] == 503, "a read changes nothing: ask again"
-
-    run(tmp_path, test)
+    call.cluster.failure = failure
+    call.cluster.leader = None
+    answered, problem = await call("POST", "/v1/jobs", JOB)
+    assert (answered, problem["code"], call.headers.get("Retry-After")) == (status, failure.code, retry)
+    answered, problem = await call("POST", "/v1/jobs:batch", [JOB, JOB])
+    if status == 504:
+        assert (answered, [item["status"] for item in problem["items"]]) == (200, [504, 504])
+    else:
+        assert (answered, call.headers.get("Retry-After")) == (status, retry)
+    answered, page = await call("GET", "/v1/jobs")
+    assert (answered, page["items"], call.headers["Raftsched-Stale"]) == (200, [], "true")
+    assert (await call("GET", "/v1/jobs?consistency=leader"))[0] == 503, "a read changes nothing: ask again"
 
 
-def test_garbage_on_the_wire_is_never_5xx(tmp_path: Path) -> None:
+async def test_garbage_on_the_wire_is_never_5xx(call: Client) -> None:
     requests = [
         b"GARBAGE\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
@@ -425,32 +397,25 @@ def test_garbage_on_the_wire_is_never_5xx(tmp_path: Path) -> None:
         b"POST /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
     ]
-
-    async def test(call: Client) -> None:
-        port = int(call.url.rpartition(":")[2])
-        for request in requests:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(request)
-            answer = await within(reader.read(4096))
-            writer.close()
-            await writer.wait_closed()
-            assert answer.startswith(b"HTTP/1."), request[:80]
-            assert answer.split(b" ", 2)[1].startswith(b"4"), (request[:80], answer[:200])
-        assert (await call("GET", "/livez"))[0] == 200
-
-    run(tmp_path, test)
+    port = int(call.url.rpartition(":")[2])
+    for request in requests:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        answer = await within(reader.read(4096))
+        writer.close()
+        await writer.wait_closed()
+        assert answer.startswith(b"HTTP/1."), request[:80]
+        assert answer.split(b" ", 2)[1].startswith(b"4"), (request[:80], answer[:200])
+    assert (await call("GET", "/livez"))[0] == 200
 
 
-def test_a_flood_of_errors_is_cut_short(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        for body in (
-            {f"f{i}": i for i in range(4_000)},
-            job(labels={f"{i:>0200}": "" for i in range(200)}),
-            job(handler={"exec": ["a"], "env": {f"={i}": "" for i in range(4_000)}}),
-            job(handler={"exec": [1] * 9_000}),
-        ):
-            status, problem = await call("POST", "/v1/jobs", body)
-            assert status == 422
-            assert 1 <= len(problem["errors"]) <= 100
-
-    run(tmp_path, test)
+async def test_a_flood_of_errors_is_cut_short(call: Client) -> None:
+    for body in (
+        {f"f{i}": i for i in range(4_000)},
+        job(labels={f"{i:>0200}": "" for i in range(200)}),
+        job(handler={"exec": ["a"], "env": {f"={i}": "" for i in range(4_000)}}),
+        job(handler={"exec": [1] * 9_000}),
+    ):
+        status, problem = await call("POST", "/v1/jobs", body)
+        assert status == 422
+        assert 1 <= len(problem["errors"]) <= 100

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 from tests.support.tokens import As, guarded, limited, make
 
 JOB = {"trigger": {"cron": "0 2 * * *", "timezone": "Europe/Madrid"}, "handler": {"shell": "true"}}
@@ -38,35 +37,29 @@ async def filled(call: Client) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("body", WRONG, ids=lambda body: ",".join(map(str, body))[:60])
-def test_it_refuses_what_a_create_refuses(tmp_path: Path, body: dict[str, Any]) -> None:
-    async def test(call: Client) -> None:
-        await filled(call)
-        checked = await call("POST", CHECK, body)
-        assert checked[0] >= 400
-        assert checked == await call("POST", "/v1/jobs", body)
-
-    run(tmp_path, test)
+async def test_it_refuses_what_a_create_refuses(call: Client, body: dict[str, Any]) -> None:
+    await filled(call)
+    checked = await call("POST", CHECK, body)
+    assert checked[0] >= 400
+    assert checked == await call("POST", "/v1/jobs", body)
 
 
-def test_it_says_what_would_come_and_does_nothing(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        await call("PUT", "/v1/namespaces/billing", {"defaults": {"timeout": "10m", "queue": "slow"}})
-        body = {**JOB, "namespace": "billing", "name": "report", "priority": 7}
-        index = call.cluster.store.applied_index
-        status, found = await call("POST", CHECK, body)
-        assert (status, found["result"]) == (200, "created")
-        assert found["description"] == "at 02:00 every day, Europe/Madrid time"
-        assert (len(found["next"]), found["next"][0]["at"], found["more"]) == (10, "2030-01-01T01:00:00.000Z", True)
-        shown = found["job"]
-        assert (shown["timeout"], shown["queue"], shown["priority"], shown["suspended"]) == ("10m", "slow", 7, False)
-        assert call.cluster.store.applied_index == index
-        assert (await call("GET", "/v1/namespaces/billing/jobs/report"))[0] == 404
-        assert (await call("POST", "/v1/jobs", body))[0] == 201
-        assert (await call("POST", CHECK, body))[1]["result"] == "unchanged"
-        status, problem = await call("POST", CHECK, body, {"If-None-Match": "*"})
-        assert (status, problem["code"]) == (412, "exists")
-
-    run(tmp_path, test)
+async def test_it_says_what_would_come_and_does_nothing(call: Client) -> None:
+    await call("PUT", "/v1/namespaces/billing", {"defaults": {"timeout": "10m", "queue": "slow"}})
+    body = {**JOB, "namespace": "billing", "name": "report", "priority": 7}
+    index = call.cluster.store.applied_index
+    status, found = await call("POST", CHECK, body)
+    assert (status, found["result"]) == (200, "created")
+    assert found["description"] == "at 02:00 every day, Europe/Madrid time"
+    assert (len(found["next"]), found["next"][0]["at"], found["more"]) == (10, "2030-01-01T01:00:00.000Z", True)
+    shown = found["job"]
+    assert (shown["timeout"], shown["queue"], shown["priority"], shown["suspended"]) == ("10m", "slow", 7, False)
+    assert call.cluster.store.applied_index == index
+    assert (await call("GET", "/v1/namespaces/billing/jobs/report"))[0] == 404
+    assert (await call("POST", "/v1/jobs", body))[0] == 201
+    assert (await call("POST", CHECK, body))[1]["result"] == "unchanged"
+    status, problem = await call("POST", CHECK, body, {"If-None-Match": "*"})
+    assert (status, problem["code"]) == (412, "exists")
 
 
 CHANGES: list[dict[str, Any]] = [
@@ -82,48 +75,39 @@ CHANGES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
-def test_it_refuses_what_a_patch_refuses(tmp_path: Path, change: dict[str, Any]) -> None:
-    async def test(call: Client) -> None:
-        job = await filled(call)
-        await call("POST", "/v1/jobs", {**JOB, "name": "taken"})
-        for path in (f"/v1/jobs/{job['id']}", "/v1/namespaces/default/jobs/there"):
-            checked = await call("POST", f"{path}/check", change)
-            assert checked[0] >= 400
-            assert checked == await call("PATCH", path, change)
-
-    run(tmp_path, test)
+async def test_it_refuses_what_a_patch_refuses(call: Client, change: dict[str, Any]) -> None:
+    job = await filled(call)
+    await call("POST", "/v1/jobs", {**JOB, "name": "taken"})
+    for path in (f"/v1/jobs/{job['id']}", "/v1/namespaces/default/jobs/there"):
+        checked = await call("POST", f"{path}/check", change)
+        assert checked[0] >= 400
+        assert checked == await call("PATCH", path, change)
 
 
-def test_a_change_is_shown_merged_and_not_made(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        job = await filled(call)
-        path = f"/v1/jobs/{job['id']}"
-        status, found = await call("POST", f"{path}/check", {"priority": 9, "trigger": {"every": "1h"}})
-        assert (status, found["result"], found["job"]["priority"]) == (200, "changed", 9)
-        assert found["job"]["handler"] == {"shell": "true"}
-        assert found["description"].startswith("every 1h")
-        assert (await call("POST", f"{path}/check", {"priority": 5}))[1]["result"] == "unchanged"
-        assert (await call("GET", path))[1] == job
-        assert (await call("POST", f"{path}/check", {"priority": 1}, {"If-Match": '"1"'}))[0] == 200
-        status, problem = await call("POST", f"{path}/check", {"priority": 1}, {"If-Match": '"7"'})
-        assert (status, problem["code"]) == (412, "stale-revision")
-        assert (await call("POST", "/v1/jobs/0000000000000/check", {}))[0] == 404
-
-    run(tmp_path, test)
+async def test_a_change_is_shown_merged_and_not_made(call: Client) -> None:
+    job = await filled(call)
+    path = f"/v1/jobs/{job['id']}"
+    status, found = await call("POST", f"{path}/check", {"priority": 9, "trigger": {"every": "1h"}})
+    assert (status, found["result"], found["job"]["priority"]) == (200, "changed", 9)
+    assert found["job"]["handler"] == {"shell": "true"}
+    assert found["description"].startswith("every 1h")
+    assert (await call("POST", f"{path}/check", {"priority": 5}))[1]["result"] == "unchanged"
+    assert (await call("GET", path))[1] == job
+    assert (await call("POST", f"{path}/check", {"priority": 1}, {"If-Match": '"1"'}))[0] == 200
+    status, problem = await call("POST", f"{path}/check", {"priority": 1}, {"If-Match": '"7"'})
+    assert (status, problem["code"]) == (412, "stale-revision")
+    assert (await call("POST", "/v1/jobs/0000000000000/check", {}))[0] == 404
 
 
-def test_who_may_not_create_may_not_check(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        people = await guarded(call)
-        _, job = await people["admin"]("POST", "/v1/jobs", {**JOB, "namespace": "theirs", "name": "j"})
-        mine = await limited(people["admin"], "mine", "editor", "mine")
-        viewer = As(call, await make(people["admin"], "looks", "viewer"))
-        assert (await viewer("POST", CHECK, JOB))[0] == 403
-        names_a_secret = {"shell": "true", "env": {"A": {"$secret": "nowhere"}}}
-        theirs = {**JOB, "namespace": "theirs"}
-        for body in (JOB, theirs, {**theirs, "name": "j"}, {**theirs, "handler": names_a_secret}):
-            assert await mine("POST", CHECK, body) == await mine("POST", "/v1/jobs", body)
-        assert (await mine("POST", f"/v1/jobs/{job['id']}/check", {"priority": 1}))[0] == 404
-        assert (await mine("POST", CHECK, {**JOB, "namespace": "mine"}))[0] == 200
-
-    run(tmp_path, test)
+async def test_who_may_not_create_may_not_check(call: Client) -> None:
+    people = await guarded(call)
+    _, job = await people["admin"]("POST", "/v1/jobs", {**JOB, "namespace": "theirs", "name": "j"})
+    mine = await limited(people["admin"], "mine", "editor", "mine")
+    viewer = As(call, await make(people["admin"], "looks", "viewer"))
+    assert (await viewer("POST", CHECK, JOB))[0] == 403
+    names_a_secret = {"shell": "true", "env": {"A": {"$secret": "nowhere"}}}
+    theirs = {**JOB, "namespace": "theirs"}
+    for body in (JOB, theirs, {**theirs, "name": "j"}, {**theirs, "handler": names_a_secret}):
+        assert await mine("POST", CHECK, body) == await mine("POST", "/v1/jobs", body)
+    assert (await mine("POST", f"/v1/jobs/{job['id']}/check", {"priority": 1}))[0] == 404
+    assert (await mine("POST", CHECK, {**JOB, "namespace": "mine"}))[0] == 200

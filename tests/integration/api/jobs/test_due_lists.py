@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from raftsched.core.tables import ReadView, Table, due_day, from_u64
 from raftsched.leader.due.scheduling import schedule_command
 from raftsched.leader.due.triggers import with_calendars
 from tests.integration.api.jobs.test_lists import ids, make
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 
 EVER = "next_from=1970-01-01T00:00:00Z"
 YEARLY, DAILY = {"cron": "0 0 1 1 *"}, {"cron": "0 0 * * *"}
@@ -42,94 +41,74 @@ def owed(call: Client) -> int:
         return sum(1 for _ in view.scan(Table.UNSCHEDULED))
 
 
-def test_a_job_is_listed_by_the_time_that_its_own_answer_shows(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        near, far = await make(call, trigger={"in": "1h"}), await make(call, trigger={"in": "4000d"})
-        status, made = await call("POST", "/v1/jobs", {"trigger": YEARLY, "handler": {"exec": ["true"]}})
-        assert (status, owed(call)) == (201, 1)
-        at = made["next_fire_at"]
-        for _ in range(2):
-            assert await ids(call, f"next_from={at}") == [made["id"], far]
-            assert await ids(call, f"next_from={at}&order=desc") == [far, made["id"]]
-            assert await ids(call, f"{EVER}&next_to={at}") == [near]
-            assert await ids(call, f"{EVER}&limit=1") == [near, made["id"], far]
-            assert await ids(call, f"next_from={at}&namespace=default&name=no") == []
-            lead(call)
-            assert owed(call) == 0
-
-    run(tmp_path, test)
+async def test_a_job_is_listed_by_the_time_that_its_own_answer_shows(call: Client) -> None:
+    near, far = await make(call, trigger={"in": "1h"}), await make(call, trigger={"in": "4000d"})
+    status, made = await call("POST", "/v1/jobs", {"trigger": YEARLY, "handler": {"exec": ["true"]}})
+    assert (status, owed(call)) == (201, 1)
+    at = made["next_fire_at"]
+    for _ in range(2):
+        assert await ids(call, f"next_from={at}") == [made["id"], far]
+        assert await ids(call, f"next_from={at}&order=desc") == [far, made["id"]]
+        assert await ids(call, f"{EVER}&next_to={at}") == [near]
+        assert await ids(call, f"{EVER}&limit=1") == [near, made["id"], far]
+        assert await ids(call, f"next_from={at}&namespace=default&name=no") == []
+        lead(call)
+        assert owed(call) == 0
 
 
-def test_a_name_and_a_due_time_find_it_too(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        made = await make(call, trigger=YEARLY, name="a")
-        assert await ids(call, f"{EVER}&namespace=default&name=a") == [made]
-
-    run(tmp_path, test)
+async def test_a_name_and_a_due_time_find_it_too(call: Client) -> None:
+    made = await make(call, trigger=YEARLY, name="a")
+    assert await ids(call, f"{EVER}&namespace=default&name=a") == [made]
 
 
-def test_one_of_several_triggers_may_be_owed(tmp_path: Path) -> None:
+async def test_one_of_several_triggers_may_be_owed(call: Client) -> None:
     """The job has a due time of its own already, and another one that comes first."""
-
-    async def test(call: Client) -> None:
-        made, later = await make(call, **SEVERAL), await make(call, trigger={"in": "30h"})
-        assert owed(call) == 1
-        assert await ids(call, EVER) == [made, later]
-        status, page = await call("GET", "/v1/stats/now")
-        assert [row["job_id"] for row in page["due"]] == [made, later], status
-
-    run(tmp_path, test)
+    made, later = await make(call, **SEVERAL), await make(call, trigger={"in": "30h"})
+    assert owed(call) == 1
+    assert await ids(call, EVER) == [made, later]
+    status, page = await call("GET", "/v1/stats/now")
+    assert [row["job_id"] for row in page["due"]] == [made, later], status
 
 
-def test_how_many_an_action_is_about_and_what_comes_next_count_it(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        made = await make(call, trigger=DAILY)
-        given = {"action": "pause", "filter": {"next_to": "9999-01-01T00:00:00Z"}, "dry_run": True}
-        assert (await call("POST", "/v1/jobs:actions", given))[1]["matched"] == 1
-        _, seen = await call("GET", f"/v1/jobs/{made}")
-        _, now = await call("GET", "/v1/stats/now")
-        assert [(row["job_id"], row["at"]) for row in now["due"]] == [(made, seen["next_fire_at"])]
-
-    run(tmp_path, test)
+async def test_how_many_an_action_is_about_and_what_comes_next_count_it(call: Client) -> None:
+    made = await make(call, trigger=DAILY)
+    given = {"action": "pause", "filter": {"next_to": "9999-01-01T00:00:00Z"}, "dry_run": True}
+    assert (await call("POST", "/v1/jobs:actions", given))[1]["matched"] == 1
+    _, seen = await call("GET", f"/v1/jobs/{made}")
+    _, now = await call("GET", "/v1/stats/now")
+    assert [(row["job_id"], row["at"]) for row in now["due"]] == [(made, seen["next_fire_at"])]
 
 
-def test_of_very_many_that_wait_for_the_leader_the_first_are_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_of_very_many_that_wait_for_the_leader_the_first_are_listed(
+    call: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(due, "OWED_MAX", 2)
-
-    async def test(call: Client) -> None:
-        made = [await make(call, trigger=DAILY) for _ in range(3)]
-        assert await ids(call, EVER) == made[:2]
-        lead(call, 1)
-        assert await ids(call, EVER) == made
-
-    run(tmp_path, test)
+    made = [await make(call, trigger=DAILY) for _ in range(3)]
+    assert await ids(call, EVER) == made[:2]
+    lead(call, 1)
+    assert await ids(call, EVER) == made
 
 
 @pytest.mark.parametrize("trigger", [YEARLY, {**YEARLY, "jitter": "2h"}])
 @pytest.mark.parametrize("reads", [0, 1, 2, 3])
-def test_a_job_that_gets_its_time_between_two_looks_is_listed_once(
-    tmp_path: Path, trigger: dict[str, str], reads: int
+async def test_a_job_that_gets_its_time_between_two_looks_is_listed_once(
+    call: Client, trigger: dict[str, str], reads: int
 ) -> None:
-    async def test(call: Client) -> None:
-        call.cluster.apply(PromoteDue(due_day(call.cluster.clock.wall), 100))
-        made = await make(call, trigger=trigger), await make(call, trigger={"in": "4000d"})
-        read, left = call.context.read, [reads]
+    call.cluster.apply(PromoteDue(due_day(call.cluster.clock.wall), 100))
+    made = await make(call, trigger=trigger), await make(call, trigger={"in": "4000d"})
+    read, left = call.context.read, [reads]
 
-        @contextmanager
-        def read_and_lead() -> Iterator[ReadView]:
-            with read() as view:
-                yield view
-            left[0] -= 1
-            if left[0] < 0:
-                lead(call)
+    @contextmanager
+    def read_and_lead() -> Iterator[ReadView]:
+        with read() as view:
+            yield view
+        left[0] -= 1
+        if left[0] < 0:
+            lead(call)
 
-        call.context.read = read_and_lead
-        assert await ids(call, EVER) == [*made]
-        assert owed(call) == 0
-
-    run(tmp_path, test)
+    call.context.read = read_and_lead
+    assert await ids(call, EVER) == [*made]
+    assert owed(call) == 0
 
 
 # ---------------------------------------------------------------- at random
@@ -185,40 +164,34 @@ class Scene:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_lists_by_due_time_are_what_a_look_at_each_job_finds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reverse: bool
+async def test_lists_by_due_time_are_what_a_look_at_each_job_finds(
+    call: Client, monkeypatch: pytest.MonkeyPatch, reverse: bool
 ) -> None:
     seed = random.getrandbits(32)
     print("seed", seed)
     r = random.Random(seed)
-
-    async def test(call: Client) -> None:
-        scene = Scene(call, r)
-        waited = 0
-        for _ in range(25):
-            for _ in range(r.randint(1, 8)):
-                await scene.step()
-            monkeypatch.setattr(due, "LOOK_ROWS", r.choice([1, 3, 1_000]))
-            monkeypatch.setattr(due, "SCAN_MAX", r.choice([1, 3, 2_000]))
-            waited += owed(call)
-            jobs = await scene.shown()
-            times = [job["next_fire_at"] for job in jobs.values() if job["next_fire_at"] is not None]
-            times += ["1970-01-01T00:00:00.000Z", "2200-01-01T00:00:00.000Z"]
-            for _ in range(4):
-                low, high = sorted(
-                    r.choice([*times, "1970-01-01T00:00:00.000Z", "2200-01-01T00:00:00.000Z"]) for _ in "ab"
-                )
-                owner = r.choice([None, "ana"])
-                wanted = [
-                    (job["next_fire_at"], parse_job(job["id"]), job["id"])
-                    for job in jobs.values()
-                    if job["next_fire_at"] is not None
-                    and low <= job["next_fire_at"] < high
-                    and owner in (None, job["owner"])
-                ]
-                query = f"next_from={low}&next_to={high}&limit={r.choice([1, 2, 7, 1_000])}"
-                query += "&order=desc" * reverse + (f"&owner={owner}" if owner else "")
-                assert await ids(call, query) == [job for _, _, job in sorted(wanted, reverse=reverse)], query
-        assert waited
-
-    run(tmp_path, test)
+    scene = Scene(call, r)
+    waited = 0
+    for _ in range(25):
+        for _ in range(r.randint(1, 8)):
+            await scene.step()
+        monkeypatch.setattr(due, "LOOK_ROWS", r.choice([1, 3, 1_000]))
+        monkeypatch.setattr(due, "SCAN_MAX", r.choice([1, 3, 2_000]))
+        waited += owed(call)
+        jobs = await scene.shown()
+        times = [job["next_fire_at"] for job in jobs.values() if job["next_fire_at"] is not None]
+        times += ["1970-01-01T00:00:00.000Z", "2200-01-01T00:00:00.000Z"]
+        for _ in range(4):
+            low, high = sorted(r.choice([*times, "1970-01-01T00:00:00.000Z", "2200-01-01T00:00:00.000Z"]) for _ in "ab")
+            owner = r.choice([None, "ana"])
+            wanted = [
+                (job["next_fire_at"], parse_job(job["id"]), job["id"])
+                for job in jobs.values()
+                if job["next_fire_at"] is not None
+                and low <= job["next_fire_at"] < high
+                and owner in (None, job["owner"])
+            ]
+            query = f"next_from={low}&next_to={high}&limit={r.choice([1, 2, 7, 1_000])}"
+            query += "&order=desc" * reverse + (f"&owner={owner}" if owner else "")
+            assert await ids(call, query) == [job for _, _, job in sorted(wanted, reverse=reverse)], query
+    assert waited

@@ -102,22 +102,19 @@ def test_a_job_that_runs_has_no_obstacle(tmp_path: Path) -> None:
 
 
 class TestItsState:
-    def test_paused_by_somebody_until_a_time(self, tmp_path: Path) -> None:
-        async def test(call: Client) -> None:
-            who = await guarded(call)
-            await who["editor"]("POST", "/v1/jobs", {**MANUAL, "name": "tick", "trigger": {"every": "1h"}})
-            path = "/v1/namespaces/default/jobs/tick"
-            await who["editor"]("POST", f"{path}/pause", {"until": format_time(call.cluster.clock.wall + HOUR_MS)})
-            _, told = await who["viewer"]("GET", f"{path}/explain")
-            now = call.cluster.clock.wall
-            assert told["obstacles"][0] == {
-                "reason": "paused",
-                "text": f"editor paused it at {format_time(now)}. It is due again by itself at "
-                f"{format_time(now + HOUR_MS)}, in 1h.",
-            }
-            assert told["text"].startswith("It is SUSPENDED. editor paused it at ")
-
-        run(tmp_path, test)
+    async def test_paused_by_somebody_until_a_time(self, call: Client) -> None:
+        who = await guarded(call)
+        await who["editor"]("POST", "/v1/jobs", {**MANUAL, "name": "tick", "trigger": {"every": "1h"}})
+        path = "/v1/namespaces/default/jobs/tick"
+        await who["editor"]("POST", f"{path}/pause", {"until": format_time(call.cluster.clock.wall + HOUR_MS)})
+        _, told = await who["viewer"]("GET", f"{path}/explain")
+        now = call.cluster.clock.wall
+        assert told["obstacles"][0] == {
+            "reason": "paused",
+            "text": f"editor paused it at {format_time(now)}. It is due again by itself at "
+            f"{format_time(now + HOUR_MS)}, in 1h.",
+        }
+        assert told["text"].startswith("It is SUSPENDED. editor paused it at ")
 
     def test_paused_by_an_operation_and_edited_since(self, tmp_path: Path) -> None:
         async def test(jobs: Jobs) -> None:
@@ -520,18 +517,15 @@ class TestItsRuns:
 
 
 class TestWhoMayAsk:
-    def test_upstream_jobs_of_other_namespaces_are_not_told_of(self, tmp_path: Path) -> None:
-        async def test(call: Client) -> None:
-            who = await guarded(call)
-            job = {**MANUAL, "trigger": {"after": {"job": "other/nothing"}}, "name": "tick"}
-            await who["admin"]("POST", "/v1/jobs", job)
-            _, told = await who["viewer"]("GET", "/v1/namespaces/default/jobs/tick/explain")
-            assert "upstream_missing" in [one["reason"] for one in told["obstacles"]]
-            only = await limited(who["admin"], "only", "viewer", "default")
-            _, told = await only("GET", "/v1/namespaces/default/jobs/tick/explain")
-            assert "upstream_missing" not in [one["reason"] for one in told["obstacles"]]
-
-        run(tmp_path, test)
+    async def test_upstream_jobs_of_other_namespaces_are_not_told_of(self, call: Client) -> None:
+        who = await guarded(call)
+        job = {**MANUAL, "trigger": {"after": {"job": "other/nothing"}}, "name": "tick"}
+        await who["admin"]("POST", "/v1/jobs", job)
+        _, told = await who["viewer"]("GET", "/v1/namespaces/default/jobs/tick/explain")
+        assert "upstream_missing" in [one["reason"] for one in told["obstacles"]]
+        only = await limited(who["admin"], "only", "viewer", "default")
+        _, told = await only("GET", "/v1/namespaces/default/jobs/tick/explain")
+        assert "upstream_missing" not in [one["reason"] for one in told["obstacles"]]
 
     @pytest.mark.parametrize(
         ("path", "status"),
@@ -541,8 +535,5 @@ class TestWhoMayAsk:
             ("/v1/jobs/0d3k5xw2a9f4m/explain?why=1", 400),
         ],
     )
-    def test_what_is_refused(self, tmp_path: Path, path: str, status: int) -> None:
-        async def test(call: Client) -> None:
-            assert (await call("GET", path))[0] == status
-
-        run(tmp_path, test)
+    async def test_what_is_refused(self, call: Client, path: str, status: int) -> None:
+        assert (await call("GET", path))[0] == status

@@ -106,55 +106,45 @@ TRIGGERS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_every_kind_of_trigger(tmp_path: Path, paused: bool) -> None:
-    async def test(call: Client) -> None:
-        await prepare(call)
-        for number, trigger in enumerate(TRIGGERS):
-            for namespace in ("default", "billing"):
-                job = {"name": f"a{number}", "namespace": namespace, "trigger": trigger, "handler": HANDLER}
-                assert (await call("POST", "/v1/jobs", {**job, "suspended": paused}))[0] == 201
-        file = await exported(call)
-        assert len(file) == 2 * len(TRIGGERS) + len(FIRST)
-        assert await differences(call, file) == []
-
-    run(tmp_path, test)
+async def test_every_kind_of_trigger(call: Client, paused: bool) -> None:
+    await prepare(call)
+    for number, trigger in enumerate(TRIGGERS):
+        for namespace in ("default", "billing"):
+            job = {"name": f"a{number}", "namespace": namespace, "trigger": trigger, "handler": HANDLER}
+            assert (await call("POST", "/v1/jobs", {**job, "suspended": paused}))[0] == 201
+    file = await exported(call)
+    assert len(file) == 2 * len(TRIGGERS) + len(FIRST)
+    assert await differences(call, file) == []
 
 
-def test_a_time_that_was_counted_from_the_creation_is_shown_as_that_time(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        path = "/v1/namespaces/default/jobs/once"
-        _, made = await call("PUT", path, {"trigger": {"in": "1d"}, "handler": HANDLER, "priority": 2})
-        said = {"trigger": {"at": made["next_fire_at"]}, "handler": HANDLER}
-        _, found = await call("POST", f"{path}/compare", {**said, "priority": 3})
-        assert (found["result"], found["before"]["trigger"]) == ("changed", said["trigger"])
-        _, found = await call("POST", f"{path}/compare", {**said, "priority": 2, "labels": {}})
-        assert (found["result"], found["before"]) == ("unchanged", found["after"])
-        for other in ({"at": "2040-01-01T00:00:00Z"}, {"in": "2d"}, {**said["trigger"], "jitter": "5s"}):
-            _, found = await call("POST", f"{path}/compare", {**said, "priority": 2, "trigger": other})
-            assert (found["result"], found["before"]["trigger"]) == ("changed", {"in": "1d"})
-
-    run(tmp_path, test)
+async def test_a_time_that_was_counted_from_the_creation_is_shown_as_that_time(call: Client) -> None:
+    path = "/v1/namespaces/default/jobs/once"
+    _, made = await call("PUT", path, {"trigger": {"in": "1d"}, "handler": HANDLER, "priority": 2})
+    said = {"trigger": {"at": made["next_fire_at"]}, "handler": HANDLER}
+    _, found = await call("POST", f"{path}/compare", {**said, "priority": 3})
+    assert (found["result"], found["before"]["trigger"]) == ("changed", said["trigger"])
+    _, found = await call("POST", f"{path}/compare", {**said, "priority": 2, "labels": {}})
+    assert (found["result"], found["before"]) == ("unchanged", found["after"])
+    for other in ({"at": "2040-01-01T00:00:00Z"}, {"in": "2d"}, {**said["trigger"], "jitter": "5s"}):
+        _, found = await call("POST", f"{path}/compare", {**said, "priority": 2, "trigger": other})
+        assert (found["result"], found["before"]["trigger"]) == ("changed", {"in": "1d"})
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_a_zone_that_the_namespace_has_another_default_of_by_now(tmp_path: Path, full: bool) -> None:
+async def test_a_zone_that_the_namespace_has_another_default_of_by_now(call: Client, full: bool) -> None:
     """A job that says no zone counts in UTC, which the file says."""
     several = [{"id": "a", "cron": "0 5 * * *"}, {"id": "b", "every": "1h"}, {"id": "c", "rrule": "FREQ=DAILY"}]
-
-    async def test(call: Client) -> None:
-        for when in ({"trigger": {"cron": "0 5 * * *"}}, {"trigger": {"rrule": "FREQ=DAILY"}}, {"triggers": several}):
-            job = {"name": f"a{len(str(when))}", "handler": HANDLER, **when}
-            assert (await call("POST", "/v1/jobs", job))[0] == 201
-        if not full:
-            defaults = {"defaults": {"timezone": "Europe/Madrid"}}
-            assert (await call("PUT", "/v1/namespaces/default", defaults))[0] == 201
-        file = await exported(call, full=full)
-        assert [str(job).count("'UTC'") for job in file] == [1, 1, 2]
-        assert await differences(call, file) == []
-        file[0]["trigger"]["timezone"] = "Europe/Lisbon"
-        file[1]["priority"] = 6
-        (one, two) = await differences(call, file)
-        assert (one[0]["result"], one[1]["before"]["trigger"].get("timezone")) == ("changed", None)
-        assert ("priority" in two[1]["before"], two[1]["before"]["trigger"]) == (False, file[1]["trigger"])
-
-    run(tmp_path, test)
+    for when in ({"trigger": {"cron": "0 5 * * *"}}, {"trigger": {"rrule": "FREQ=DAILY"}}, {"triggers": several}):
+        job = {"name": f"a{len(str(when))}", "handler": HANDLER, **when}
+        assert (await call("POST", "/v1/jobs", job))[0] == 201
+    if not full:
+        defaults = {"defaults": {"timezone": "Europe/Madrid"}}
+        assert (await call("PUT", "/v1/namespaces/default", defaults))[0] == 201
+    file = await exported(call, full=full)
+    assert [str(job).count("'UTC'") for job in file] == [1, 1, 2]
+    assert await differences(call, file) == []
+    file[0]["trigger"]["timezone"] = "Europe/Lisbon"
+    file[1]["priority"] = 6
+    (one, two) = await differences(call, file)
+    assert (one[0]["result"], one[1]["before"]["trigger"].get("timezone")) == ("changed", None)
+    assert ("priority" in two[1]["before"], two[1]["before"]["trigger"]) == (False, file[1]["trigger"])

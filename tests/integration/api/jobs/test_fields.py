@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from raftsched.core.commands import Assign, Started
 from raftsched.core.ids import parse_instance
 from raftsched.surface.job_shapes import FIELDS as JOB_FIELDS
 from tests.integration.api.runs.test_dead_letters import dead
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 
 JOBS: list[dict[str, Any]] = [
     {"trigger": {"manual": True}, "handler": {"exec": ["true"]}},
@@ -66,51 +65,39 @@ async def fill(call: Client) -> None:
         ("/v1/dead-letters", ("dead_since", *INSTANCE)),
     ],
 )
-def test_each_field_is_what_it_is_in_the_whole(tmp_path: Path, path: str, known: tuple[str, ...]) -> None:
-    async def test(call: Client) -> None:
-        await fill(call)
-        whole = await items(call, path)
-        assert len(whole) >= 2
-        assert set(known) == set(whole[0])
-        assert await items(call, f"{path}?fields={','.join(known)}") == whole
-        for name in known:
-            assert await items(call, f"{path}?fields={name}") == [{name: one[name]} for one in whole]
-        two = f"{known[-1]},{known[0]},{known[0]}"
-        assert await items(call, f"{path}?fields={two}") == [{k: o[k] for k in (known[-1], known[0])} for o in whole]
-
-    run(tmp_path, test)
+async def test_each_field_is_what_it_is_in_the_whole(call: Client, path: str, known: tuple[str, ...]) -> None:
+    await fill(call)
+    whole = await items(call, path)
+    assert len(whole) >= 2
+    assert set(known) == set(whole[0])
+    assert await items(call, f"{path}?fields={','.join(known)}") == whole
+    for name in known:
+        assert await items(call, f"{path}?fields={name}") == [{name: one[name]} for one in whole]
+    two = f"{known[-1]},{known[0]},{known[0]}"
+    assert await items(call, f"{path}?fields={two}") == [{k: o[k] for k in (known[-1], known[0])} for o in whole]
 
 
 @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/instances", "/v1/dead-letters"])
-def test_an_unknown_field_is_refused_with_those_there_are(tmp_path: Path, path: str) -> None:
-    async def test(call: Client) -> None:
-        for wrong in ("", "id,", "id,nmae", "ID"):
-            status, problem = await call("GET", f"{path}?fields={wrong}")
-            assert (status, problem["errors"][0]["parameter"]) == (400, "fields")
-            assert "scheduled_at" in problem["detail"] or "next_fire_at" in problem["detail"]
-
-    run(tmp_path, test)
+async def test_an_unknown_field_is_refused_with_those_there_are(call: Client, path: str) -> None:
+    for wrong in ("", "id,", "id,nmae", "ID"):
+        status, problem = await call("GET", f"{path}?fields={wrong}")
+        assert (status, problem["errors"][0]["parameter"]) == (400, "fields")
+        assert "scheduled_at" in problem["detail"] or "next_fire_at" in problem["detail"]
 
 
-def test_a_cursor_goes_on_with_other_fields(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        await fill(call)
-        _, page = await call("GET", "/v1/jobs?limit=2&fields=id")
-        _, rest = await call("GET", f"/v1/jobs?limit=2&fields=name&cursor={page['next']}")
-        assert [one["name"] for one in rest["items"]] == [None, "once"]
-
-    run(tmp_path, test)
+async def test_a_cursor_goes_on_with_other_fields(call: Client) -> None:
+    await fill(call)
+    _, page = await call("GET", "/v1/jobs?limit=2&fields=id")
+    _, rest = await call("GET", f"/v1/jobs?limit=2&fields=name&cursor={page['next']}")
+    assert [one["name"] for one in rest["items"]] == [None, "once"]
 
 
-def test_what_is_not_wanted_is_not_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_not_wanted_is_not_computed(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> Any:
         raise AssertionError("nobody asked for this")
 
-    async def test(call: Client) -> None:
-        await fill(call)
-        for name in ("_shown", "fill_in", "next_fire_at_ms"):
-            monkeypatch.setattr(partial, name, never)
-        monkeypatch.setattr(type(call.context), "live_attempt", never)
-        await items(call, "/v1/jobs?fields=id,name,namespace,state,failures_in_a_row")
-
-    run(tmp_path, test)
+    await fill(call)
+    for name in ("_shown", "fill_in", "next_fire_at_ms"):
+        monkeypatch.setattr(partial, name, never)
+    monkeypatch.setattr(type(call.context), "live_attempt", never)
+    await items(call, "/v1/jobs?fields=id,name,namespace,state,failures_in_a_row")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from raftsched.core.commands import Assign
 from raftsched.core.ids import parse_instance
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow", "params": {"tenant": "acme"}}
 BY_TENANT = {"key": "{params.tenant}", "max": 2}
@@ -28,18 +27,15 @@ async def made(call: Client, times: int, concurrency: dict[str, Any] = BY_TENANT
     return ids
 
 
-def test_limits_are_stored_and_shown_as_given(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        limits = {"key": "t:{params.tenant}/{job}", "max": 2, "rate": {"count": 10, "per": "1m"}}
-        status, job = await call("POST", "/v1/jobs", {**JOB, "concurrency": limits, "name": "sync"})
-        assert (status, job["concurrency"]) == (201, limits)
-        assert (await call("POST", "/v1/jobs", {**JOB, "concurrency": limits, "name": "sync"}))[0] == 200
-        _, plain = await call("POST", "/v1/jobs", {**JOB, "concurrency": None})
-        assert plain["concurrency"] is None
-        status, made = await call("POST", f"/v1/jobs/{job['id']}/run", {"params": {"tenant": 7}})
-        assert (await call("GET", f"/v1/instances/{made['id']}"))[1]["key"] == "t:7/sync"
-
-    run(tmp_path, test)
+async def test_limits_are_stored_and_shown_as_given(call: Client) -> None:
+    limits = {"key": "t:{params.tenant}/{job}", "max": 2, "rate": {"count": 10, "per": "1m"}}
+    status, job = await call("POST", "/v1/jobs", {**JOB, "concurrency": limits, "name": "sync"})
+    assert (status, job["concurrency"]) == (201, limits)
+    assert (await call("POST", "/v1/jobs", {**JOB, "concurrency": limits, "name": "sync"}))[0] == 200
+    _, plain = await call("POST", "/v1/jobs", {**JOB, "concurrency": None})
+    assert plain["concurrency"] is None
+    status, made = await call("POST", f"/v1/jobs/{job['id']}/run", {"params": {"tenant": 7}})
+    assert (await call("GET", f"/v1/instances/{made['id']}"))[1]["key"] == "t:7/sync"
 
 
 @pytest.mark.parametrize(
@@ -57,99 +53,81 @@ def test_limits_are_stored_and_shown_as_given(tmp_path: Path) -> None:
         ({"key": "x", "max": 1, "per": "1m"}, "/concurrency/per", "not a known field"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, given: dict[str, Any], at: str, says: str) -> None:
-    async def test(call: Client) -> None:
-        status, problem = await call("POST", "/v1/jobs", {**JOB, "concurrency": given})
-        assert status == 422
-        assert at in [error["pointer"] for error in problem["errors"]]
-        assert says in str(problem["errors"])
-
-    run(tmp_path, test)
+async def test_what_is_wrong_is_named(call: Client, given: dict[str, Any], at: str, says: str) -> None:
+    status, problem = await call("POST", "/v1/jobs", {**JOB, "concurrency": given})
+    assert status == 422
+    assert at in [error["pointer"] for error in problem["errors"]]
+    assert says in str(problem["errors"])
 
 
-def test_params_of_a_run_have_what_its_key_asks_for(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        _, job = await call("POST", "/v1/jobs", {**JOB, "concurrency": BY_TENANT})
-        for params, at in (
-            ({}, "/params/tenant"),
-            ({"tenant": {}}, "/params/tenant"),
-            ({"tenant": "x" * 201}, "/params"),
-        ):
-            status, problem = await call("POST", f"/v1/jobs/{job['id']}/run", {"params": params})
-            assert (status, problem["code"], problem["errors"][0]["pointer"]) == (422, "invalid-body", at)
-
-    run(tmp_path, test)
+async def test_params_of_a_run_have_what_its_key_asks_for(call: Client) -> None:
+    _, job = await call("POST", "/v1/jobs", {**JOB, "concurrency": BY_TENANT})
+    for params, at in (
+        ({}, "/params/tenant"),
+        ({"tenant": {}}, "/params/tenant"),
+        ({"tenant": "x" * 201}, "/params"),
+    ):
+        status, problem = await call("POST", f"/v1/jobs/{job['id']}/run", {"params": params})
+        assert (status, problem["code"], problem["errors"][0]["pointer"]) == (422, "invalid-body", at)
 
 
-def test_a_run_says_what_it_waits_for(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        first, second, third, fourth = await made(call, 4)
-        shown = (await call("GET", f"/v1/instances/{third}"))[1]
-        assert (shown["state"], shown["reason"], shown["key"]) == ("WAITING", "key", "acme")
-        status, told = await call("GET", f"/v1/instances/{third}/explain")
-        held = f'It waits for one of the 2 permits of its key "acme", held by {first}, {second}.'
-        assert (status, told["waiting_for"]) == (200, {"reason": "key_full", "text": held})
-        assert told["steps"][-1]["text"] == "it waits for a permit of its key: acme"
-        told = (await call("GET", f"/v1/instances/{fourth}/explain"))[1]
-        assert told["waiting_for"]["text"] == f"{held} 1 in its line go first."
-        assert (await call("POST", f"/v1/instances/{second}/kill"))[0] == 202
-        told = (await call("GET", f"/v1/instances/{third}/explain"))[1]
-        assert told["waiting_for"]["reason"] != "key_full"
-        assert told["waits"][0]["reason"] == "key"
-        _, page = await call("GET", "/v1/instances?fields=key,reason")
-        assert {(one["key"], one["reason"]) for one in page["items"]} >= {("acme", "key"), ("acme", None)}
-
-    run(tmp_path, test)
+async def test_a_run_says_what_it_waits_for(call: Client) -> None:
+    first, second, third, fourth = await made(call, 4)
+    shown = (await call("GET", f"/v1/instances/{third}"))[1]
+    assert (shown["state"], shown["reason"], shown["key"]) == ("WAITING", "key", "acme")
+    status, told = await call("GET", f"/v1/instances/{third}/explain")
+    held = f'It waits for one of the 2 permits of its key "acme", held by {first}, {second}.'
+    assert (status, told["waiting_for"]) == (200, {"reason": "key_full", "text": held})
+    assert told["steps"][-1]["text"] == "it waits for a permit of its key: acme"
+    told = (await call("GET", f"/v1/instances/{fourth}/explain"))[1]
+    assert told["waiting_for"]["text"] == f"{held} 1 in its line go first."
+    assert (await call("POST", f"/v1/instances/{second}/kill"))[0] == 202
+    told = (await call("GET", f"/v1/instances/{third}/explain"))[1]
+    assert told["waiting_for"]["reason"] != "key_full"
+    assert told["waits"][0]["reason"] == "key"
+    _, page = await call("GET", "/v1/instances?fields=key,reason")
+    assert {(one["key"], one["reason"]) for one in page["items"]} >= {("acme", "key"), ("acme", None)}
 
 
-def test_a_run_that_waits_for_its_rate_says_when(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        first, second = await made(call, 2, {"key": "x", "rate": {"count": 1, "per": "1m"}})
-        told = (await call("GET", f"/v1/instances/{second}/explain"))[1]["waiting_for"]
-        assert told["reason"] == "key_rate"
-        assert "one that may has to start first" in told["text"]
-        key = parse_instance(first)
-        assert key is not None
-        call.cluster.apply(Assign(key, call.cluster.open_session("n1", "127.0.0.1:1")))
-        told = (await call("GET", f"/v1/instances/{second}/explain"))[1]["waiting_for"]["text"]
-        assert 'Of runs with its key "x" 1 may start in 1m; the next may start at 2030-01-01T00:01:00' in told
-        (key_shown,) = (await call("GET", "/v1/namespaces/default/keys"))[1]["items"]
-        assert key_shown["next_at"].startswith("2030-01-01T00:01:00")
-
-    run(tmp_path, test)
+async def test_a_run_that_waits_for_its_rate_says_when(call: Client) -> None:
+    first, second = await made(call, 2, {"key": "x", "rate": {"count": 1, "per": "1m"}})
+    told = (await call("GET", f"/v1/instances/{second}/explain"))[1]["waiting_for"]
+    assert told["reason"] == "key_rate"
+    assert "one that may has to start first" in told["text"]
+    key = parse_instance(first)
+    assert key is not None
+    call.cluster.apply(Assign(key, call.cluster.open_session("n1", "127.0.0.1:1")))
+    told = (await call("GET", f"/v1/instances/{second}/explain"))[1]["waiting_for"]["text"]
+    assert 'Of runs with its key "x" 1 may start in 1m; the next may start at 2030-01-01T00:01:00' in told
+    (key_shown,) = (await call("GET", "/v1/namespaces/default/keys"))[1]["items"]
+    assert key_shown["next_at"].startswith("2030-01-01T00:01:00")
 
 
-def test_the_keys_in_use_are_listed(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        assert (await call("GET", "/v1/namespaces/default/keys"))[1] == {"items": [], "next": None}
-        ids = await made(call, 3)
-        await made(call, 1, params={"tenant": "bolt"})
-        await made(call, 1, namespace="other", params={"tenant": "cary"})
-        status, page = await call("GET", "/v1/namespaces/default/keys?limit=1")
-        assert (status, page["items"]) == (
-            200,
-            [{"key": "acme", "running": 2, "waiting": 1, "runs": ids[:2], "next_at": None}],
-        )
-        _, page = await call("GET", f"/v1/namespaces/default/keys?limit=1&cursor={page['next']}")
-        assert [one["key"] for one in page["items"]] == ["bolt"]
-        _, page = await call("GET", "/v1/namespaces/other/keys")
-        assert [one["key"] for one in page["items"]] == ["cary"]
-        status, refused = await call("GET", "/v1/namespaces/NOT%20ONE/keys")
-        assert (status, refused["errors"][0]["parameter"]) == (400, "ns")
-
-    run(tmp_path, test)
+async def test_the_keys_in_use_are_listed(call: Client) -> None:
+    assert (await call("GET", "/v1/namespaces/default/keys"))[1] == {"items": [], "next": None}
+    ids = await made(call, 3)
+    await made(call, 1, params={"tenant": "bolt"})
+    await made(call, 1, namespace="other", params={"tenant": "cary"})
+    status, page = await call("GET", "/v1/namespaces/default/keys?limit=1")
+    assert (status, page["items"]) == (
+        200,
+        [{"key": "acme", "running": 2, "waiting": 1, "runs": ids[:2], "next_at": None}],
+    )
+    _, page = await call("GET", f"/v1/namespaces/default/keys?limit=1&cursor={page['next']}")
+    assert [one["key"] for one in page["items"]] == ["bolt"]
+    _, page = await call("GET", "/v1/namespaces/other/keys")
+    assert [one["key"] for one in page["items"]] == ["cary"]
+    status, refused = await call("GET", "/v1/namespaces/NOT%20ONE/keys")
+    assert (status, refused["errors"][0]["parameter"]) == (400, "ns")
 
 
-def test_a_namespace_may_have_them_as_its_default(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        status, shown = await call("PUT", "/v1/namespaces/team", {"defaults": {"concurrency": BY_TENANT}})
-        assert (status, shown["defaults"]) == (201, {"concurrency": BY_TENANT})
-        _, job = await call("POST", "/v1/jobs", {**JOB, "namespace": "team"})
-        assert job["concurrency"] == BY_TENANT
-        status, problem = await call("POST", "/v1/jobs", {**JOB, "namespace": "team", "params": {}})
-        assert (status, problem["errors"][0]["pointer"]) == (422, "/params/tenant")
-        wrong = {"defaults": {"concurrency": {"key": "}", "max": 1}}}
-        status, problem = await call("PUT", "/v1/namespaces/team", wrong)
-        assert (status, problem["errors"][0]["pointer"]) == (422, "/defaults/concurrency/key")
-
-    run(tmp_path, test)
+async def test_a_namespace_may_have_them_as_its_default(call: Client) -> None:
+    status, shown = await call("PUT", "/v1/namespaces/team", {"defaults": {"concurrency": BY_TENANT}})
+    assert (status, shown["defaults"]) == (201, {"concurrency": BY_TENANT})
+    _, job = await call("POST", "/v1/jobs", {**JOB, "namespace": "team"})
+    assert job["concurrency"] == BY_TENANT
+    status, problem = await call("POST", "/v1/jobs", {**JOB, "namespace": "team", "params": {}})
+    assert (status, problem["errors"][0]["pointer"]) == (422, "/params/tenant")
+    wrong = {"defaults": {"concurrency": {"key": "}", "max": 1}}}
+    status, problem = await call("PUT", "/v1/namespaces/team", wrong)
+    assert (status, problem["errors"][0]["pointer"]) == (422, "/defaults/concurrency/key")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from raftsched.api.http import slices
 from raftsched.api.jobs import bulk
 from raftsched.core.subjects.operations import REFUSALS_MAX
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 
 JOB = {"trigger": {"every": "1h"}, "handler": {"exec": ["true"]}}
 
@@ -36,170 +35,139 @@ async def states(call: Client) -> list[str]:
     return [job["state"] for job in page["items"]]
 
 
-def test_by_filter_and_back(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        await make(call, 5, owner="ana", labels={"team": "fin"})
-        await make(call, 3, owner="bo")
-        done = await act(call, action="pause", filter={"owner": "ana"})
-        assert (done["state"], done["matched"], done["changed"], done["unchanged"]) == ("DONE", 5, 5, 0)
-        assert done["filter"] == {"owner": "ana", "state": ["NEW", "SCHEDULED", "SUSPENDED"]}
-        assert (done["action"], done["ids"], done["refused"], done["refusals"]) == ("pause", None, 0, [])
-        assert await states(call) == ["SUSPENDED"] * 5 + ["SCHEDULED"] * 3
-        done = await act(call, action="pause", all=True)
-        assert (done["filter"], done["total"], done["examined"]) == ({"state": ["NEW", "SCHEDULED", "SUSPENDED"]}, 8, 8)
-        assert (done["matched"], done["changed"], done["unchanged"]) == (8, 3, 5)
-        done = await act(call, action="resume", filter={"labels": {"team": "fin"}, "state": ["SUSPENDED"]})
-        assert done["changed"] == 5
-        assert await states(call) == ["SCHEDULED"] * 5 + ["SUSPENDED"] * 3
-
-    run(tmp_path, test)
+async def test_by_filter_and_back(call: Client) -> None:
+    await make(call, 5, owner="ana", labels={"team": "fin"})
+    await make(call, 3, owner="bo")
+    done = await act(call, action="pause", filter={"owner": "ana"})
+    assert (done["state"], done["matched"], done["changed"], done["unchanged"]) == ("DONE", 5, 5, 0)
+    assert done["filter"] == {"owner": "ana", "state": ["NEW", "SCHEDULED", "SUSPENDED"]}
+    assert (done["action"], done["ids"], done["refused"], done["refusals"]) == ("pause", None, 0, [])
+    assert await states(call) == ["SUSPENDED"] * 5 + ["SCHEDULED"] * 3
+    done = await act(call, action="pause", all=True)
+    assert (done["filter"], done["total"], done["examined"]) == ({"state": ["NEW", "SCHEDULED", "SUSPENDED"]}, 8, 8)
+    assert (done["matched"], done["changed"], done["unchanged"]) == (8, 3, 5)
+    done = await act(call, action="resume", filter={"labels": {"team": "fin"}, "state": ["SUSPENDED"]})
+    assert done["changed"] == 5
+    assert await states(call) == ["SCHEDULED"] * 5 + ["SUSPENDED"] * 3
 
 
-def test_by_ids(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        ids = await make(call, 5)
-        done = await act(call, action="run", ids=[ids[0], ids[3], ids[0], "0" * 13])
-        assert (done["ids"], done["matched"], done["changed"], done["refused"]) == (3, 3, 2, 1)
-        assert done["refusals"] == [{"id": "0" * 13, "code": "not-found", "title": "Not found"}]
-        _, page = await call("GET", "/v1/instances")
-        assert sorted(item["job_id"] for item in page["items"]) == sorted([ids[0], ids[3]])
-        assert all(item["manual"] for item in page["items"])
-
-    run(tmp_path, test)
+async def test_by_ids(call: Client) -> None:
+    ids = await make(call, 5)
+    done = await act(call, action="run", ids=[ids[0], ids[3], ids[0], "0" * 13])
+    assert (done["ids"], done["matched"], done["changed"], done["refused"]) == (3, 3, 2, 1)
+    assert done["refusals"] == [{"id": "0" * 13, "code": "not-found", "title": "Not found"}]
+    _, page = await call("GET", "/v1/instances")
+    assert sorted(item["job_id"] for item in page["items"]) == sorted([ids[0], ids[3]])
+    assert all(item["manual"] for item in page["items"])
 
 
-def test_expire_tells_what_was_refused_up_to_a_bound(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        count = REFUSALS_MAX + 5
-        ids = await make(call, count)
-        assert (await act(call, action="expire", all=True, kill=True))["changed"] == count
-        for state, named in (("EXPIRED", {"filter": {"state": ["EXPIRED"]}}), ("id", {"ids": ids})):
-            done = await act(call, action="pause", **named)
-            assert (done["refused"], len(done["refusals"]), done["changed"]) == (count, REFUSALS_MAX, 0), state
-            assert done["refusals"][0]["code"] == "illegal-transition"
-
-    run(tmp_path, test)
+async def test_expire_tells_what_was_refused_up_to_a_bound(call: Client) -> None:
+    count = REFUSALS_MAX + 5
+    ids = await make(call, count)
+    assert (await act(call, action="expire", all=True, kill=True))["changed"] == count
+    for state, named in (("EXPIRED", {"filter": {"state": ["EXPIRED"]}}), ("id", {"ids": ids})):
+        done = await act(call, action="pause", **named)
+        assert (done["refused"], len(done["refusals"]), done["changed"]) == (count, REFUSALS_MAX, 0), state
+        assert done["refusals"][0]["code"] == "illegal-transition"
 
 
 @pytest.mark.parametrize("action", ["pause", "resume"])
 @pytest.mark.parametrize("which", [{"all": True}, {"filter": {"namespace": "default"}}], ids=["all", "filter"])
-def test_jobs_that_have_ended_are_nothing_to_pause(tmp_path: Path, action: str, which: dict[str, Any]) -> None:
-    async def test(call: Client) -> None:
-        ids = await make(call, 5)
-        assert (await act(call, action="expire", ids=ids[:3]))["changed"] == 3
-        if action == "resume":
-            assert (await act(call, action="pause", all=True))["changed"] == 2
-        _, dry = await call("POST", "/v1/jobs:actions", {"action": action, **which, "dry_run": True})
-        assert dry["matched"] == 2
-        done = await act(call, action=action, **which)
-        assert (done["matched"], done["changed"], done["refused"], done["refusals"]) == (2, 2, 0, [])
-        _, deleted = await call("DELETE", "/v1/jobs?all=true")
-        assert deleted["deleted"] == 5, "what is deleted may have ended"
-
-    run(tmp_path, test)
+async def test_jobs_that_have_ended_are_nothing_to_pause(call: Client, action: str, which: dict[str, Any]) -> None:
+    ids = await make(call, 5)
+    assert (await act(call, action="expire", ids=ids[:3]))["changed"] == 3
+    if action == "resume":
+        assert (await act(call, action="pause", all=True))["changed"] == 2
+    _, dry = await call("POST", "/v1/jobs:actions", {"action": action, **which, "dry_run": True})
+    assert dry["matched"] == 2
+    done = await act(call, action=action, **which)
+    assert (done["matched"], done["changed"], done["refused"], done["refusals"]) == (2, 2, 0, [])
+    _, deleted = await call("DELETE", "/v1/jobs?all=true")
+    assert deleted["deleted"] == 5, "what is deleted may have ended"
 
 
-def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        ids = await make(call, 12, owner="ana")
-        await make(call, 1)
-        before = call.cluster.proposals
-        status, answer = await call("POST", "/v1/jobs:actions", {"action": "delete", "all": True, "dry_run": True})
-        assert (status, answer["matched"], answer["examined"], answer["complete"]) == (200, 13, 13, True)
-        assert [one["id"] for one in answer["sample"]] == ids[: bulk.SAMPLE_MAX]
-        body = {"action": "run", "ids": [ids[0], "0" * 13], "dry_run": True}
-        status, answer = await call("POST", "/v1/jobs:actions", body)
-        assert (status, answer["matched"], answer["dry_run"], answer["action"]) == (200, 1, True, "run")
-        status, answer = await call("DELETE", "/v1/jobs?owner=ana&dry_run=true")
-        assert (status, answer["matched"]) == (200, 12)
-        assert call.cluster.proposals == before
-        _, page = await call("GET", "/v1/operations")
-        assert page["items"] == []
-
-    run(tmp_path, test)
+async def test_a_dry_run_changes_nothing(call: Client) -> None:
+    ids = await make(call, 12, owner="ana")
+    await make(call, 1)
+    before = call.cluster.proposals
+    status, answer = await call("POST", "/v1/jobs:actions", {"action": "delete", "all": True, "dry_run": True})
+    assert (status, answer["matched"], answer["examined"], answer["complete"]) == (200, 13, 13, True)
+    assert [one["id"] for one in answer["sample"]] == ids[: bulk.SAMPLE_MAX]
+    body = {"action": "run", "ids": [ids[0], "0" * 13], "dry_run": True}
+    status, answer = await call("POST", "/v1/jobs:actions", body)
+    assert (status, answer["matched"], answer["dry_run"], answer["action"]) == (200, 1, True, "run")
+    status, answer = await call("DELETE", "/v1/jobs?owner=ana&dry_run=true")
+    assert (status, answer["matched"]) == (200, 12)
+    assert call.cluster.proposals == before
+    _, page = await call("GET", "/v1/operations")
+    assert page["items"] == []
 
 
-def test_a_dry_run_looks_at_a_bounded_number_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dry_run_looks_at_a_bounded_number_of_rows(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
     monkeypatch.setattr(bulk, "LOOK_MAX", 4)
-
-    async def test(call: Client) -> None:
-        await make(call, 5)
-        body = {"action": "delete", "all": True, "dry_run": True}
-        _, answer = await call("POST", "/v1/jobs:actions", body)
-        assert (answer["matched"], answer["examined"], answer["complete"]) == (4, 4, False)
-        monkeypatch.setattr(bulk, "LOOK_MAX", 100)
-        _, answer = await call("POST", "/v1/jobs:actions", body)
-        assert (answer["matched"], answer["examined"], answer["complete"]) == (5, 5, True)
-
-    run(tmp_path, test)
+    await make(call, 5)
+    body = {"action": "delete", "all": True, "dry_run": True}
+    _, answer = await call("POST", "/v1/jobs:actions", body)
+    assert (answer["matched"], answer["examined"], answer["complete"]) == (4, 4, False)
+    monkeypatch.setattr(bulk, "LOOK_MAX", 100)
+    _, answer = await call("POST", "/v1/jobs:actions", body)
+    assert (answer["matched"], answer["examined"], answer["complete"]) == (5, 5, True)
 
 
-def test_delete_by_filter_says_how_many(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        await make(call, 4, namespace="old")
-        await make(call, 2)
-        status, answer = await call("DELETE", "/v1/jobs?namespace=old")
-        assert (status, answer["deleted"], answer["operation"]["state"]) == (200, 4, "DONE")
-        assert len(await states(call)) == 2
-        status, answer = await call("DELETE", "/v1/jobs?all=true")
-        assert (status, answer["deleted"]) == (200, 2)
-        status, answer = await call("DELETE", "/v1/jobs?all=true")
-        assert (status, answer["deleted"]) == (200, 0)
-
-    run(tmp_path, test)
+async def test_delete_by_filter_says_how_many(call: Client) -> None:
+    await make(call, 4, namespace="old")
+    await make(call, 2)
+    status, answer = await call("DELETE", "/v1/jobs?namespace=old")
+    assert (status, answer["deleted"], answer["operation"]["state"]) == (200, 4, "DONE")
+    assert len(await states(call)) == 2
+    status, answer = await call("DELETE", "/v1/jobs?all=true")
+    assert (status, answer["deleted"]) == (200, 2)
+    status, answer = await call("DELETE", "/v1/jobs?all=true")
+    assert (status, answer["deleted"]) == (200, 0)
 
 
-def test_delete_that_takes_long_goes_on_as_an_operation_and_can_be_cancelled(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        await make(call, 4)
-        call.cluster.carries_out = False
-        status, answer = await call("DELETE", "/v1/jobs?all=true")
-        place = f"/v1/operations/{answer['operation']['id']}"
-        assert (status, answer["deleted"], call.headers["Location"]) == (202, 0, place)
-        status, page = await call("GET", "/v1/operations?state=RUNNING")
-        assert [item["id"] for item in page["items"]] == [answer["operation"]["id"]]
-        for _ in range(2):
-            status, answer = await call("POST", f"{place}/cancel")
-            assert (status, answer["state"]) == (200, "CANCELLED")
-        call.cluster.carry_out()
-        assert len(await states(call)) == 4
-        done = await act(call, action="pause", all=True)
-        call.cluster.carry_out()
-        status, answer = await call("POST", f"/v1/operations/{done['id']}/cancel")
-        assert (status, answer["code"]) == (409, "illegal-transition")
-
-    run(tmp_path, test)
+async def test_delete_that_takes_long_goes_on_as_an_operation_and_can_be_cancelled(call: Client) -> None:
+    await make(call, 4)
+    call.cluster.carries_out = False
+    status, answer = await call("DELETE", "/v1/jobs?all=true")
+    place = f"/v1/operations/{answer['operation']['id']}"
+    assert (status, answer["deleted"], call.headers["Location"]) == (202, 0, place)
+    status, page = await call("GET", "/v1/operations?state=RUNNING")
+    assert [item["id"] for item in page["items"]] == [answer["operation"]["id"]]
+    for _ in range(2):
+        status, answer = await call("POST", f"{place}/cancel")
+        assert (status, answer["state"]) == (200, "CANCELLED")
+    call.cluster.carry_out()
+    assert len(await states(call)) == 4
+    done = await act(call, action="pause", all=True)
+    call.cluster.carry_out()
+    status, answer = await call("POST", f"/v1/operations/{done['id']}/cancel")
+    assert (status, answer["code"]) == (409, "illegal-transition")
 
 
-def test_the_same_key_starts_one(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        await make(call, 3)
-        body, key = {"action": "run", "all": True}, {"Idempotency-Key": "k"}
-        answers = [await call("POST", "/v1/jobs:actions", body, key) for _ in range(3)]
-        assert [status for status, _ in answers] == [202] * 3
-        assert len({answer["id"] for _, answer in answers}) == 1
-        _, page = await call("GET", "/v1/instances")
-        assert len(page["items"]) == 3
-        status, answer = await call("POST", "/v1/jobs:actions", {"action": "pause", "all": True}, key)
-        assert (status, answer["code"]) == (422, "idempotency-mismatch")
-
-    run(tmp_path, test)
+async def test_the_same_key_starts_one(call: Client) -> None:
+    await make(call, 3)
+    body, key = {"action": "run", "all": True}, {"Idempotency-Key": "k"}
+    answers = [await call("POST", "/v1/jobs:actions", body, key) for _ in range(3)]
+    assert [status for status, _ in answers] == [202] * 3
+    assert len({answer["id"] for _, answer in answers}) == 1
+    _, page = await call("GET", "/v1/instances")
+    assert len(page["items"]) == 3
+    status, answer = await call("POST", "/v1/jobs:actions", {"action": "pause", "all": True}, key)
+    assert (status, answer["code"]) == (422, "idempotency-mismatch")
 
 
-def test_a_list_of_operations_in_pages(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        made = []
-        for _ in range(5):
-            made.append((await act(call, action="pause", all=True))["id"])
-        found, path = [], "/v1/operations?limit=2"
-        while path:
-            _, page = await call("GET", path)
-            found += [item["id"] for item in page["items"]]
-            path = f"/v1/operations?limit=2&cursor={page['next']}" if page["next"] else ""
-        assert found == made[::-1]
-
-    run(tmp_path, test)
+async def test_a_list_of_operations_in_pages(call: Client) -> None:
+    made = []
+    for _ in range(5):
+        made.append((await act(call, action="pause", all=True))["id"])
+    found, path = [], "/v1/operations?limit=2"
+    while path:
+        _, page = await call("GET", path)
+        found += [item["id"] for item in page["items"]]
+        path = f"/v1/operations?limit=2&cursor={page['next']}" if page["next"] else ""
+    assert found == made[::-1]
 
 
 @pytest.mark.parametrize(
@@ -227,15 +195,12 @@ def test_a_list_of_operations_in_pages(tmp_path: Path) -> None:
         ({"action": "pause", "all": "yes"}, "/all"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, body: Any, pointer: str) -> None:
-    async def test(call: Client) -> None:
-        await make(call, 1)
-        status, answer = await call("POST", "/v1/jobs:actions", body)
-        assert (status, answer["code"]) == (422, "invalid-body")
-        assert pointer in [error["pointer"] for error in answer["errors"]]
-        assert await states(call) == ["SCHEDULED"]
-
-    run(tmp_path, test)
+async def test_what_is_wrong_is_named(call: Client, body: Any, pointer: str) -> None:
+    await make(call, 1)
+    status, answer = await call("POST", "/v1/jobs:actions", body)
+    assert (status, answer["code"]) == (422, "invalid-body")
+    assert pointer in [error["pointer"] for error in answer["errors"]]
+    assert await states(call) == ["SCHEDULED"]
 
 
 @pytest.mark.parametrize(
@@ -256,20 +221,14 @@ def test_what_is_wrong_is_named(tmp_path: Path, body: Any, pointer: str) -> None
         "?limit=3&owner=a",
     ],
 )
-def test_delete_wants_a_filter_or_all(tmp_path: Path, query: str) -> None:
-    async def test(call: Client) -> None:
-        await make(call, 1)
-        status, answer = await call("DELETE", f"/v1/jobs{query}")
-        assert (status, answer["code"]) == (400, "invalid-parameter")
-        assert await states(call) == ["SCHEDULED"]
-
-    run(tmp_path, test)
+async def test_delete_wants_a_filter_or_all(call: Client, query: str) -> None:
+    await make(call, 1)
+    status, answer = await call("DELETE", f"/v1/jobs{query}")
+    assert (status, answer["code"]) == (400, "invalid-parameter")
+    assert await states(call) == ["SCHEDULED"]
 
 
 @pytest.mark.parametrize("path", ["/v1/operations/x", "/v1/operations/0000000000000"])
-def test_there_is_no_such_operation(tmp_path: Path, path: str) -> None:
-    async def test(call: Client) -> None:
-        assert (await call("GET", path))[0] == 404
-        assert (await call("POST", f"{path}/cancel"))[0] == 404
-
-    run(tmp_path, test)
+async def test_there_is_no_such_operation(call: Client, path: str) -> None:
+    assert (await call("GET", path))[0] == 404
+    assert (await call("POST", f"{path}/cancel"))[0] == 404

@@ -12,7 +12,7 @@ import pytest
 
 from raftsched.core.commands import PromoteDue
 from raftsched.core.tables import due_day
-from tests.support.local_api import Client, LocalCluster, run, serving
+from tests.support.local_api import Client, LocalCluster, serving
 
 STAYS, GOES = 60, 60
 JOB: dict[str, Any] = {"handler": {"exec": ["true"]}}
@@ -102,52 +102,48 @@ class Churn:
 
 @pytest.mark.parametrize("desc", [False, True])
 @pytest.mark.parametrize("query", FILTERS)
-def test_what_is_there_all_along_is_listed_once(
-    tmp_path: Path, query: str, desc: bool, monkeypatch: pytest.MonkeyPatch
+async def test_what_is_there_all_along_is_listed_once(
+    call: Client, query: str, desc: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seed = random.getrandbits(32)
     print("seed", seed)
     r = random.Random(seed)
     monkeypatch.setattr("raftsched.api.rows.SCAN_MAX", r.choice((3, 10, 1_000)))  # rows looked at for a page
-
-    async def test(call: Client) -> None:
-        churn = Churn(call, r, query)
-        if r.random() < 0.8:  # due times of today, or of tomorrow too, are far ahead
-            churn.promote_due(r.randrange(2))
-        stays = []
-        for n in range(STAYS + GOES):
-            job = await churn.add()
-            (stays if n % 2 else churn.goes).append(job)
-            if n % 3 == 0:
-                await churn.add_other()
-        found: list[str] = []
-        cursor = ""
-        for _ in range(5_000):
-            order = "&order=desc" if desc else ""
-            status, page = await call("GET", f"/v1/jobs?limit={r.choice((1, 2, 7, 30))}&{query}{order}{cursor}")
-            assert status == 200, page
-            found += [item["id"] for item in page["items"]]
-            if page["next"] is None:
-                break
-            cursor = f"&cursor={page['next']}"
-            await churn.change()
-        else:
-            raise AssertionError("the pages never end")
-        by = FILTERS[query]
-        rows = churn.rows
-        if by == "next" and any(found.count(job) > 1 for job in found):
-            # only one whose time was moved ahead of where the reader was may be met again there
-            assert all(job not in stays for job in found if found.count(job) > 1)
-        else:
-            assert len(set(found)) == len(found)
-        matching = [job for job in stays if "next_to" not in query or rows[job]["next_fire_at"] < FUTURE]
-        assert [job for job in found if job in set(stays)] == sorted(
-            matching,
-            key=lambda job: {"id": job, "name": rows[job]["name"], "next": (rows[job]["next_fire_at"], job)}[by],
-            reverse=desc,
-        )
-
-    run(tmp_path, test)
+    churn = Churn(call, r, query)
+    if r.random() < 0.8:  # due times of today, or of tomorrow too, are far ahead
+        churn.promote_due(r.randrange(2))
+    stays = []
+    for n in range(STAYS + GOES):
+        job = await churn.add()
+        (stays if n % 2 else churn.goes).append(job)
+        if n % 3 == 0:
+            await churn.add_other()
+    found: list[str] = []
+    cursor = ""
+    for _ in range(5_000):
+        order = "&order=desc" if desc else ""
+        status, page = await call("GET", f"/v1/jobs?limit={r.choice((1, 2, 7, 30))}&{query}{order}{cursor}")
+        assert status == 200, page
+        found += [item["id"] for item in page["items"]]
+        if page["next"] is None:
+            break
+        cursor = f"&cursor={page['next']}"
+        await churn.change()
+    else:
+        raise AssertionError("the pages never end")
+    by = FILTERS[query]
+    rows = churn.rows
+    if by == "next" and any(found.count(job) > 1 for job in found):
+        # only one whose time was moved ahead of where the reader was may be met again there
+        assert all(job not in stays for job in found if found.count(job) > 1)
+    else:
+        assert len(set(found)) == len(found)
+    matching = [job for job in stays if "next_to" not in query or rows[job]["next_fire_at"] < FUTURE]
+    assert [job for job in found if job in set(stays)] == sorted(
+        matching,
+        key=lambda job: {"id": job, "name": rows[job]["name"], "next": (rows[job]["next_fire_at"], job)}[by],
+        reverse=desc,
+    )
 
 
 def test_a_cursor_goes_on_at_any_node(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from raftsched.core.ids import parse_job
 from raftsched.core.model import Outcome, Retry
 from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table, u64
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}}
 BOTH = (Outcome.FAILED, Outcome.TIMED_OUT)
@@ -41,20 +40,17 @@ def kept(call: Client, job: dict[str, Any]) -> Retry:
         ),
     ],
 )
-def test_delays_by_list_or_by_rule(tmp_path: Path, given: dict[str, Any], wanted: Retry) -> None:
-    async def test(call: Client) -> None:
-        status, job = await call("POST", "/v1/jobs", {**JOB, "name": "a", "retry": given})
-        assert status == 201
-        assert kept(call, job) == wanted
-        assert {key: job["retry"][key] for key in given if key != "exponential"} == {
-            key: value for key, value in given.items() if key != "exponential"
-        }
-        # as it is shown it may be put back, and given again it is the same job
-        status, again = await call("PUT", f"/v1/jobs/{job['id']}", job)
-        assert (status, again["revision"]) == (200, 1)
-        assert (await call("POST", "/v1/jobs", {**JOB, "name": "a", "retry": given}))[0] == 200
-
-    run(tmp_path, test)
+async def test_delays_by_list_or_by_rule(call: Client, given: dict[str, Any], wanted: Retry) -> None:
+    status, job = await call("POST", "/v1/jobs", {**JOB, "name": "a", "retry": given})
+    assert status == 201
+    assert kept(call, job) == wanted
+    assert {key: job["retry"][key] for key in given if key != "exponential"} == {
+        key: value for key, value in given.items() if key != "exponential"
+    }
+    # as it is shown it may be put back, and given again it is the same job
+    status, again = await call("PUT", f"/v1/jobs/{job['id']}", job)
+    assert (status, again["revision"]) == (200, 1)
+    assert (await call("POST", "/v1/jobs", {**JOB, "name": "a", "retry": given}))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -75,30 +71,24 @@ def test_delays_by_list_or_by_rule(tmp_path: Path, given: dict[str, Any], wanted
         ({"on": []}, "/retry/on"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, given: dict[str, Any], pointer: str) -> None:
-    async def test(call: Client) -> None:
-        status, problem = await call("POST", "/v1/jobs", {**JOB, "retry": given})
-        assert status == 422
-        assert [error["pointer"] for error in problem["errors"]] == [pointer]
-
-    run(tmp_path, test)
+async def test_what_is_wrong_is_named(call: Client, given: dict[str, Any], pointer: str) -> None:
+    status, problem = await call("POST", "/v1/jobs", {**JOB, "retry": given})
+    assert status == 422
+    assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
 
-def test_of_delays_and_a_rule_the_one_that_is_given_takes_the_place_of_the_other(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        _, job = await call("POST", "/v1/jobs", {**JOB, "retry": {"exponential": {"attempts": 2}, "jitter_percent": 5}})
-        status, now = await call("PATCH", f"/v1/jobs/{job['id']}", {"retry": {"delays": ["7s"]}})
-        assert (status, now["retry"]["delays"], now["retry"]["exponential"]) == (200, ["7s"], None)
-        assert now["retry"]["jitter_percent"] == 5
-        status, now = await call("PATCH", f"/v1/jobs/{job['id']}", {"retry": {"exponential": {"attempts": 3}}})
-        assert (status, now["retry"]["delays"], now["retry"]["exponential"]["attempts"]) == (200, [], 3)
-        both = {"retry": {"exponential": {"attempts": 3}, "delays": ["1s"]}}
-        assert (await call("PATCH", f"/v1/jobs/{job['id']}", both))[0] == 422
+async def test_of_delays_and_a_rule_the_one_that_is_given_takes_the_place_of_the_other(call: Client) -> None:
+    _, job = await call("POST", "/v1/jobs", {**JOB, "retry": {"exponential": {"attempts": 2}, "jitter_percent": 5}})
+    status, now = await call("PATCH", f"/v1/jobs/{job['id']}", {"retry": {"delays": ["7s"]}})
+    assert (status, now["retry"]["delays"], now["retry"]["exponential"]) == (200, ["7s"], None)
+    assert now["retry"]["jitter_percent"] == 5
+    status, now = await call("PATCH", f"/v1/jobs/{job['id']}", {"retry": {"exponential": {"attempts": 3}}})
+    assert (status, now["retry"]["delays"], now["retry"]["exponential"]["attempts"]) == (200, [], 3)
+    both = {"retry": {"exponential": {"attempts": 3}, "delays": ["1s"]}}
+    assert (await call("PATCH", f"/v1/jobs/{job['id']}", both))[0] == 422
 
-        rule = {"defaults": {"retry": {"exponential": {"attempts": 2}}}}
-        assert (await call("PUT", "/v1/namespaces/fin", rule))[0] == 201
-        status, now = await call("PATCH", "/v1/namespaces/fin", {"defaults": {"retry": {"delays": ["7s"]}}})
-        retry = now["defaults"]["retry"]
-        assert (status, retry["delays"], retry["exponential"]) == (200, ["7s"], None)
-
-    run(tmp_path, test)
+    rule = {"defaults": {"retry": {"exponential": {"attempts": 2}}}}
+    assert (await call("PUT", "/v1/namespaces/fin", rule))[0] == 201
+    status, now = await call("PATCH", "/v1/namespaces/fin", {"defaults": {"retry": {"delays": ["7s"]}}})
+    retry = now["defaults"]["retry"]
+    assert (status, retry["delays"], retry["exponential"]) == (200, ["7s"], None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from raftsched.api.routes import ROUTES
 from raftsched.errors import KINDS
 from tests.support.documented import check, document
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
 
@@ -42,26 +41,23 @@ def test_every_problem_is_known_and_every_reference_leads_somewhere() -> None:
         assert name in schemas
 
 
-def test_the_parameters_are_those_that_are_taken(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        _, made = await call("POST", "/v1/jobs", {**JOB, "name": "a"})
-        address = {"{ns}": "default", "{name}": "a", "{session}": "1-0", "{token}": "1"}
-        for route in ROUTES:
-            path = route.path.replace("{id}", made["id"] if "/jobs/" in route.path else "n1")
-            path = path.replace("/instances/n1", f"/instances/{made['id']}@1")
-            for part, value in address.items():
-                path = path.replace(part, value)
-            body = {} if route.method in ("POST", "PUT", "PATCH") else None
-            status, problem = await call(route.method, f"{path}?zzz=1", body)
-            said = route.operation
-            assert status == (403 if said.peers else 400), (route.method, path, problem)
-            assert said.peers or '"zzz" is not a parameter' in problem["detail"]
-            for name in said.query:
-                end = "&follow=false" if said.streams and name != "follow" else ""
-                _, answer = await call(route.method, f"{path}?{name}=1{end}", body)
-                assert "is not a parameter" not in str(answer), (route.method, path, name)
-
-    run(tmp_path, test)
+async def test_the_parameters_are_those_that_are_taken(call: Client) -> None:
+    _, made = await call("POST", "/v1/jobs", {**JOB, "name": "a"})
+    address = {"{ns}": "default", "{name}": "a", "{session}": "1-0", "{token}": "1"}
+    for route in ROUTES:
+        path = route.path.replace("{id}", made["id"] if "/jobs/" in route.path else "n1")
+        path = path.replace("/instances/n1", f"/instances/{made['id']}@1")
+        for part, value in address.items():
+            path = path.replace(part, value)
+        body = {} if route.method in ("POST", "PUT", "PATCH") else None
+        status, problem = await call(route.method, f"{path}?zzz=1", body)
+        said = route.operation
+        assert status == (403 if said.peers else 400), (route.method, path, problem)
+        assert said.peers or '"zzz" is not a parameter' in problem["detail"]
+        for name in said.query:
+            end = "&follow=false" if said.streams and name != "follow" else ""
+            _, answer = await call(route.method, f"{path}?{name}=1{end}", body)
+            assert "is not a parameter" not in str(answer), (route.method, path, name)
 
 
 class _Page(HTMLParser):
@@ -78,25 +74,22 @@ class _Page(HTMLParser):
         self.links |= {value or "" for name, value in attrs if name in ("href", "src")}
 
 
-def test_the_documents_are_served_and_the_page_needs_nothing_else(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        status, served = await call("GET", "/openapi.json")
-        assert status == 200
-        assert served == document()
-        status, text = await call("GET", "/docs")
-        assert status == 200
-        assert "default-src 'none'" in call.headers["Content-Security-Policy"]
-        page = _Page()
-        page.feed(text)
-        assert not page.tags & {"script", "link", "img", "iframe", "object"}
-        assert page.links - {"/openapi.json"} <= {f"#{name}" for name in page.ids}
-        assert "@import" not in text
-        assert "url(" not in text
-        for methods in document()["paths"].values():
-            for one in methods.values():
-                assert one["operationId"] in page.ids
-
-    run(tmp_path, test)
+async def test_the_documents_are_served_and_the_page_needs_nothing_else(call: Client) -> None:
+    status, served = await call("GET", "/openapi.json")
+    assert status == 200
+    assert served == document()
+    status, text = await call("GET", "/docs")
+    assert status == 200
+    assert "default-src 'none'" in call.headers["Content-Security-Policy"]
+    page = _Page()
+    page.feed(text)
+    assert not page.tags & {"script", "link", "img", "iframe", "object"}
+    assert page.links - {"/openapi.json"} <= {f"#{name}" for name in page.ids}
+    assert "@import" not in text
+    assert "url(" not in text
+    for methods in document()["paths"].values():
+        for one in methods.values():
+            assert one["operationId"] in page.ids
 
 
 @pytest.mark.parametrize(

@@ -2,60 +2,46 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.documented import document
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 
 JOB = {"trigger": {"every": "1h"}, "handler": {"exec": ["true"]}}
 
 
 @pytest.mark.parametrize("namespace", ["AAA", "", "a b", ".."])
-def test_the_namespace_of_a_filter_in_a_body_is_checked(tmp_path: Path, namespace: str) -> None:
-    async def test(call: Client) -> None:
-        body = {"filter": {"namespace": namespace}}
-        for path, more in (("/v1/jobs:actions", {"action": "pause"}), ("/v1/dead-letters/requeue", {})):
-            status, answer = await call("POST", path, {**body, **more})
-            assert (status, answer["errors"][0]["pointer"]) == (422, "/filter/namespace"), answer
-
-    run(tmp_path, test)
+async def test_the_namespace_of_a_filter_in_a_body_is_checked(call: Client, namespace: str) -> None:
+    body = {"filter": {"namespace": namespace}}
+    for path, more in (("/v1/jobs:actions", {"action": "pause"}), ("/v1/dead-letters/requeue", {})):
+        status, answer = await call("POST", path, {**body, **more})
+        assert (status, answer["errors"][0]["pointer"]) == (422, "/filter/namespace"), answer
 
 
-def test_a_key_is_checked_also_where_nothing_is_done(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        headers = {"Idempotency-Key": "a b"}
-        for method, path, body in (
-            ("DELETE", "/v1/jobs?all=true&dry_run=true", None),
-            ("POST", "/v1/jobs:actions", {"action": "run", "all": True, "dry_run": True}),
-        ):
-            status, answer = await call(method, path, body, headers)
-            assert (status, answer["code"]) == (400, "invalid-parameter"), answer
-
-    run(tmp_path, test)
+async def test_a_key_is_checked_also_where_nothing_is_done(call: Client) -> None:
+    headers = {"Idempotency-Key": "a b"}
+    for method, path, body in (
+        ("DELETE", "/v1/jobs?all=true&dry_run=true", None),
+        ("POST", "/v1/jobs:actions", {"action": "run", "all": True, "dry_run": True}),
+    ):
+        status, answer = await call(method, path, body, headers)
+        assert (status, answer["code"]) == (400, "invalid-parameter"), answer
 
 
-def test_more_than_there_may_be_at_one_time_is_no_fault_of_the_server(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        await call("POST", "/v1/jobs", JOB)
-        call.cluster.carries_out = False
-        body = {"action": "pause", "all": True}
-        statuses = [(await call("POST", "/v1/jobs:actions", body))[0] for _ in range(21)]
-        assert statuses == [202] * 20 + [429]
-        assert call.headers["Retry-After"] == "1"
-
-    run(tmp_path, test)
+async def test_more_than_there_may_be_at_one_time_is_no_fault_of_the_server(call: Client) -> None:
+    await call("POST", "/v1/jobs", JOB)
+    call.cluster.carries_out = False
+    body = {"action": "pause", "all": True}
+    statuses = [(await call("POST", "/v1/jobs:actions", body))[0] for _ in range(21)]
+    assert statuses == [202] * 20 + [429]
+    assert call.headers["Retry-After"] == "1"
 
 
-def test_statistics_from_a_time_to_come_on_are_of_nothing(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        _, job = await call("POST", "/v1/jobs", JOB)
-        for path in ("/v1/stats", f"/v1/jobs/{job['id']}/stats"):
-            status, answer = await call("GET", f"{path}?from=2040-01-01T00:00:00Z")
-            assert (status, answer["complete"], answer["duration"]["count"]) == (200, True, 0), answer
-
-    run(tmp_path, test)
+async def test_statistics_from_a_time_to_come_on_are_of_nothing(call: Client) -> None:
+    _, job = await call("POST", "/v1/jobs", JOB)
+    for path in ("/v1/stats", f"/v1/jobs/{job['id']}/stats"):
+        status, answer = await call("GET", f"{path}?from=2040-01-01T00:00:00Z")
+        assert (status, answer["complete"], answer["duration"]["count"]) == (200, True, 0), answer
 
 
 def test_links_lead_to_operations_by_what_their_addresses_name() -> None:

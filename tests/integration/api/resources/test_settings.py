@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from raftsched.api.context import meta
 from raftsched.cluster_settings import SETTINGS, Settings
 from raftsched.core.commands import PutSettings
 from raftsched.errors import NoLeader
-from tests.support.local_api import Client, run
+from tests.support.local_api import Client
 
 PATH = "/v1/cluster/settings"
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
@@ -28,42 +27,33 @@ def test_every_setting_has_bounds_and_a_default_within_them() -> None:
         assert row.least <= getattr(Settings(), field) <= row.most, field
 
 
-def test_they_are_shown_in_the_words_of_the_api_and_can_be_put_back(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        status, shown = await call("GET", PATH)
-        assert status == 200
-        assert len(shown) == len(SETTINGS)
-        assert (shown["session_ttl"], shown["timeout_ceiling"], shown["clock_limit"]) == ("5s", "1d", "500ms")
-        assert (shown["body_max_bytes"], shown["queues_max"]) == (65_536, 1_000)
-        assert await call("PATCH", PATH, shown) == (200, shown)
-        assert stored(call) == Settings()
-
-    run(tmp_path, test)
+async def test_they_are_shown_in_the_words_of_the_api_and_can_be_put_back(call: Client) -> None:
+    status, shown = await call("GET", PATH)
+    assert status == 200
+    assert len(shown) == len(SETTINGS)
+    assert (shown["session_ttl"], shown["timeout_ceiling"], shown["clock_limit"]) == ("5s", "1d", "500ms")
+    assert (shown["body_max_bytes"], shown["queues_max"]) == (65_536, 1_000)
+    assert await call("PATCH", PATH, shown) == (200, shown)
+    assert stored(call) == Settings()
 
 
-def test_a_patch_changes_what_it_names_and_null_is_the_default(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        status, shown = await call("PATCH", PATH, {"timeout_ceiling": "2h", "backfill_max": 50})
-        assert (status, shown["timeout_ceiling"], shown["backfill_max"]) == (200, "2h", 50)
-        assert stored(call) == Settings(timeout_ceiling_ms=7_200_000, backfill_max=50)
-        status, problem = await call("POST", "/v1/jobs", {**JOB, "timeout": "3h"})  # it holds here at once
-        assert (status, problem["errors"][0]["pointer"]) == (422, "/timeout")
-        assert "2h" in problem["detail"]
-        status, shown = await call("PATCH", PATH, {"timeout_ceiling": None})
-        assert (status, shown["timeout_ceiling"]) == (200, "1d")
-        assert stored(call) == Settings(backfill_max=50)
-        assert (await call("POST", "/v1/jobs", {**JOB, "timeout": "3h"}))[0] == 201
-
-    run(tmp_path, test)
+async def test_a_patch_changes_what_it_names_and_null_is_the_default(call: Client) -> None:
+    status, shown = await call("PATCH", PATH, {"timeout_ceiling": "2h", "backfill_max": 50})
+    assert (status, shown["timeout_ceiling"], shown["backfill_max"]) == (200, "2h", 50)
+    assert stored(call) == Settings(timeout_ceiling_ms=7_200_000, backfill_max=50)
+    status, problem = await call("POST", "/v1/jobs", {**JOB, "timeout": "3h"})  # it holds here at once
+    assert (status, problem["errors"][0]["pointer"]) == (422, "/timeout")
+    assert "2h" in problem["detail"]
+    status, shown = await call("PATCH", PATH, {"timeout_ceiling": None})
+    assert (status, shown["timeout_ceiling"]) == (200, "1d")
+    assert stored(call) == Settings(backfill_max=50)
+    assert (await call("POST", "/v1/jobs", {**JOB, "timeout": "3h"}))[0] == 201
 
 
-def test_a_patch_keeps_what_was_changed_meanwhile(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        call.cluster.before = lambda: call.cluster.apply(PutSettings(Settings(catch_up_max=7))) and None
-        status, shown = await call("PATCH", PATH, {"ageing": "30s"})
-        assert (status, shown["catch_up_max"], shown["ageing"]) == (200, 7, "30s")
-
-    run(tmp_path, test)
+async def test_a_patch_keeps_what_was_changed_meanwhile(call: Client) -> None:
+    call.cluster.before = lambda: call.cluster.apply(PutSettings(Settings(catch_up_max=7))) and None
+    status, shown = await call("PATCH", PATH, {"ageing": "30s"})
+    assert (status, shown["catch_up_max"], shown["ageing"]) == (200, 7, "30s")
 
 
 @pytest.mark.parametrize(
@@ -82,33 +72,27 @@ def test_a_patch_keeps_what_was_changed_meanwhile(tmp_path: Path) -> None:
         ([], "", "an object"),
     ],
 )
-def test_what_is_wrong_is_named_and_nothing_is_changed(tmp_path: Path, body: Any, pointer: str, says: str) -> None:
-    async def test(call: Client) -> None:
-        if isinstance(body, dict):
-            body["ageing"] = "1h"
-        status, problem = await call("PATCH", PATH, body)
-        assert (status, problem["code"]) == (422, "invalid-body")
-        assert [e for e in problem["errors"] if e["pointer"] == pointer and says in e["detail"]], problem
-        assert stored(call) == Settings()
-        assert call.cluster.proposals == 0
-
-    run(tmp_path, test)
+async def test_what_is_wrong_is_named_and_nothing_is_changed(call: Client, body: Any, pointer: str, says: str) -> None:
+    if isinstance(body, dict):
+        body["ageing"] = "1h"
+    status, problem = await call("PATCH", PATH, body)
+    assert (status, problem["code"]) == (422, "invalid-body")
+    assert [e for e in problem["errors"] if e["pointer"] == pointer and says in e["detail"]], problem
+    assert stored(call) == Settings()
+    assert call.cluster.proposals == 0
 
 
-def test_paused_until_it_is_resumed(tmp_path: Path) -> None:
-    async def test(call: Client) -> None:
-        assert (await call("GET", "/v1/cluster"))[1]["paused"] is False
-        for action, paused in (("pause", True), ("pause", True), ("resume", False), ("resume", False)):
-            assert await call("POST", f"/v1/cluster/{action}") == (200, {"paused": paused})
-            assert (await call("GET", "/v1/cluster"))[1]["paused"] is paused
-            assert f"raftsched_cluster_paused {float(paused)}" in (await call("GET", "/metrics"))[1]
-        assert (await call("POST", "/v1/cluster/pause", {"for": "5m"}))[0] == 422
-        assert (await call("POST", "/v1/cluster/pause?for=5m"))[0] == 400
-        assert (await call("GET", "/v1/cluster/pause"))[0] == 405
-        assert (await call("PUT", PATH, {}))[0] == 405
-        call.cluster.failure = NoLeader()
-        assert (await call("POST", "/v1/cluster/pause"))[0] == 503
-        assert (await call("PATCH", PATH, {"ageing": "1h"}))[0] == 503
-        assert (await call("GET", "/v1/cluster"))[1]["paused"] is False
-
-    run(tmp_path, test)
+async def test_paused_until_it_is_resumed(call: Client) -> None:
+    assert (await call("GET", "/v1/cluster"))[1]["paused"] is False
+    for action, paused in (("pause", True), ("pause", True), ("resume", False), ("resume", False)):
+        assert await call("POST", f"/v1/cluster/{action}") == (200, {"paused": paused})
+        assert (await call("GET", "/v1/cluster"))[1]["paused"] is paused
+        assert f"raftsched_cluster_paused {float(paused)}" in (await call("GET", "/metrics"))[1]
+    assert (await call("POST", "/v1/cluster/pause", {"for": "5m"}))[0] == 422
+    assert (await call("POST", "/v1/cluster/pause?for=5m"))[0] == 400
+    assert (await call("GET", "/v1/cluster/pause"))[0] == 405
+    assert (await call("PUT", PATH, {}))[0] == 405
+    call.cluster.failure = NoLeader()
+    assert (await call("POST", "/v1/cluster/pause"))[0] == 503
+    assert (await call("PATCH", PATH, {"ageing": "1h"}))[0] == 503
+    assert (await call("GET", "/v1/cluster"))[1]["paused"] is False
