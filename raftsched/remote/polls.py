@@ -41,7 +41,7 @@ from raftsched.surface.worker_sessions import Report as Said
 from raftsched.system import background
 from raftsched.system.clock import Clock
 from raftsched.worker.processes.runner import RunSpec
-from raftsched.worker.session.link import Link, Unstarted
+from raftsched.worker.session.link import Link, Unstarted, not_made
 from raftsched.worker.session.reports import Report, Reports
 from raftsched.worker.session.worker import STOP_PAUSE_MS, TICK_S
 from raftsched.worker.tasks.permits import Permits
@@ -355,6 +355,8 @@ class Polls(Link):
                 yield token, spec_of(run, session, self._permits, self._output_max)
             except BadJob as error:
                 yield token, Unstarted(Outcome.FAILED, str(error))
+            except Exception as error:
+                yield token, not_made(token, error)
 
     def say_started(self, session: int, token: int, started_at_ms: int) -> None:
         self._outputs.begin(self._texts[session], token)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from raftsched.core.commands import Ended, LoseAttempt, SelfReport
 from raftsched.core.model import Outcome, OutputRef
+from raftsched.system import background
 from raftsched.worker.processes.runner import RunSpec
 from raftsched.worker.session.lease_holder import LeaseHolder
 from raftsched.worker.session.reports import Report, Reports
@@ -18,6 +19,12 @@ class Unstarted(NamedTuple):
     outcome: Outcome
     error: str
     begun: bool = True
+
+
+def not_made(token: int, error: Exception) -> Unstarted:
+    """Returns the end of a run that could not be made for a reason nobody thought of: it holds up no other."""
+    background.note("worker", error, f"attempt {token}")
+    return Unstarted(Outcome.FAILED, f"it could not be started: {type(error).__name__}: {error}")
 
 
 class Linked(Protocol):

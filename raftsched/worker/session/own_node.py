@@ -47,7 +47,7 @@ from raftsched.system.clock import Clock
 from raftsched.worker.ports import Applied, Raft
 from raftsched.worker.processes.runner import RunSpec
 from raftsched.worker.session.lease_holder import HEARTBEAT_MS
-from raftsched.worker.session.link import Link, Unstarted
+from raftsched.worker.session.link import Link, Unstarted, not_made
 from raftsched.worker.session.reports import Report, Reports
 from raftsched.worker.tasks.permits import Permits
 from raftsched.worker.tasks.tasks import BadJob
@@ -277,7 +277,10 @@ class OwnNode(Link):
     def specs(self, session: int, todo: Mapping[int, bytes]) -> Iterator[tuple[int, RunSpec | Unstarted]]:
         with self._read() as view:
             for token, key in todo.items():
-                spec = self._spec(view, session, token, key)
+                try:
+                    spec = self._spec(view, session, token, key)
+                except Exception as error:
+                    spec = not_made(token, error)
                 if spec is not None:
                     yield token, spec
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
 from raftsched.core.commands import EditJob, Kill, PutSecret, ReportProgress, SelfReport, Started
 from raftsched.core.model import Delivery, InstanceState, Outcome, Policy, Trigger, TriggerKind, Verdict
+from raftsched.system import background
+from raftsched.worker.processes.runner import RunSpec
 from raftsched.worker.processes.wire import Exec, Http, Python
 from raftsched.worker.session.shortage import PAUSE_MIN_MS
+from raftsched.worker.tasks.permits import Permits
+from raftsched.worker.tasks.tasks import Resolved
 from tests.unit.worker.world import OUTPUT, Given, World
 
 WHY = "this node cannot start a process: Resource temporarily unavailable"
@@ -40,6 +45,27 @@ async def test_what_is_to_be_killed_before_it_was_started_is_not_started(w: Worl
     assert attempt is not None
     assert (attempt.started_at_ms, attempt.error) == (None, "killed before it was started")
     assert (list(w.runner.launched), w.runner.killed) == ([late.token], [])
+
+
+async def test_a_fault_while_a_run_is_made_ends_that_run_and_no_other(
+    w: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await w.leased()
+    made, tokens = Permits.spec, set[int]()
+
+    def spec(self: Permits, found: Resolved, **about: Any) -> RunSpec:
+        tokens.add(about["token"])
+        if about["token"] == min(tokens):
+            raise ZeroDivisionError("nobody thought of it")
+        return made(self, found, **about)
+
+    monkeypatch.setattr(Permits, "spec", spec)
+    first, second = w.give(quiet=True), w.give()
+    attempt = await w.becomes(first, InstanceState.FAILED)
+    assert attempt is not None
+    assert attempt.error == "it could not be started: ZeroDivisionError: nobody thought of it"
+    assert list(w.runner.launched) == [second.token]
+    background.forget()
 
 
 async def test_what_runs_is_killed_once_when_that_is_asked(w: World) -> None:
