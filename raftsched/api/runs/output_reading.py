@@ -73,8 +73,12 @@ class Reading(ABC):
             await self.send_none()
             return
         self.asked.attempt = self.attempt.number
-        while not await self.step(self.attempt):
-            self._look()
+        try:
+            while not await self.step(self.attempt):
+                self._look()
+        except ConnectionResetError as error:
+            # Whoever gets it may keep it for a while, and with its frames the files that are open in them.
+            raise error.with_traceback(None) from None
 
     def _look(self) -> None:
         self.row, found = find(self.ctx, self._key, self.asked)
