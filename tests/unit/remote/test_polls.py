@@ -15,6 +15,7 @@ from raftsched.remote.polls import TELL_MS
 from raftsched.remote.server_port import Failed, Refused
 from raftsched.surface.worker_sessions import PollIn
 from raftsched.worker.processes.wire import NODE_STOPPED
+from raftsched.worker.session.worker import KEEP_AFTER_MS
 from tests.unit.remote.polls_world import STEP_S, PollsWorld
 from tests.unit.worker.world import OUTPUT, Given
 
@@ -324,6 +325,34 @@ async def test_the_end_of_a_run_whose_output_is_being_sent_is_told_before_the_ne
     assert polls.state(given) is (InstanceState.WAITING if ended else InstanceState.SUCCEEDED)
     assert polls.stored.texts == ([] if ended else [(given.token, LOST)])
     assert (polls.worker.running, polls.outputs.forgotten) == (0, [given.token])
+
+
+async def test_an_end_whose_output_is_being_sent_outlives_a_kill(polls: PollsWorld) -> None:
+    """Without the output: the run has ended, and is not to run again."""
+    (given,) = await polls.running()
+    polls.outputs.taken.clear()
+    with polls.cut_off():
+        polls.end(given.token, output=OUTPUT)
+        await asyncio.sleep(KEEP_AFTER_MS / 1000 + 1)
+        assert polls.worker.holds_lease
+        await polls.start_again()
+    await polls.leased()
+    assert polls.state(given) is InstanceState.SUCCEEDED
+    assert polls.stored.texts == [(given.token, LOST)]
+    await polls.until(lambda: not polls.kept.exists())
+
+
+async def test_an_end_is_kept_with_its_output_once_that_was_sent(polls: PollsWorld) -> None:
+    (given,) = await polls.running()
+    polls.outputs.taken.clear()
+    with polls.cut_off():
+        polls.end(given.token, output=OUTPUT)
+        await asyncio.sleep(KEEP_AFTER_MS / 1000 + 1)
+        polls.outputs.taken.set()  # by the last node that heard it
+        await polls.until(lambda: f"output of {given.token}".encode() in polls.kept.read_bytes())
+        await polls.start_again()
+    await polls.leased()
+    assert polls.stored.texts == [(given.token, f"output of {given.token}")]
 
 
 @pytest.mark.parametrize("in_time", [True, False])
