@@ -365,17 +365,20 @@ class Polls(Link):
     def say_progress(self, session: int, token: int, said: SelfReport) -> None:
         self._add(session, self_report_of(token, said))
 
-    def say_end(self, end: Ended | LoseAttempt, output: Kept = None) -> None:
-        self._add(end.session, report_of(end, output))
+    def end_of(self, end: Ended | LoseAttempt, output: Kept = None) -> Report[Said]:
+        return self._report_of(end.session, report_of(end, output))
 
     def _add(self, session: int, said: Said) -> None:
+        self.reports.add(self._report_of(session, said))
+
+    def _report_of(self, session: int, said: Said) -> Report[Said]:
         try:
             size = len(_encode(said))
         except (ValueError, TypeError, RecursionError) as error:  # a poll with it could not be sent at all
             said = _as_failed(said, f"it is not JSON: {error}") or Said(token=said.token)
             size = len(_encode(said))
         ends = said.outcome is not None
-        self.reports.add(Report(session, said.token, said, size, self._clock.boot_ms(), ends=ends))
+        return Report(session, said.token, said, size, self._clock.boot_ms(), ends=ends)
 
     def _take(self) -> list[Report[Said]]:
         return self.reports.take(self._clock.boot_ms(), self._most, BATCH_BYTES)

@@ -137,8 +137,8 @@ class Link:
     def say_progress(self, session: int, token: int, said: SelfReport) -> None:
         raise NotImplementedError
 
-    def say_end(self, end: Ended | LoseAttempt, output: Any = None) -> None:
-        """`output`: what `send_output` returned."""
+    def end_of(self, end: Ended | LoseAttempt, output: Any = None) -> Report[Any]:
+        """Returns the end of a run as it is said. `output`: what `send_output` returned."""
         raise NotImplementedError
 
     def say(self) -> None:

@@ -309,9 +309,9 @@ class OwnNode(Link):
     def say_progress(self, session: int, token: int, said: SelfReport) -> None:
         self._words.append(encode(ReportProgress(session, token, said)))
 
-    def say_end(self, end: Ended | LoseAttempt, output: None = None) -> None:
+    def end_of(self, end: Ended | LoseAttempt, output: None = None) -> Report[bytes]:
         data = encode(end)
-        self.reports.add(Report(end.session, end.token, data, len(data), self._clock.boot_ms(), ends=True))
+        return Report(end.session, end.token, data, len(data), self._clock.boot_ms(), ends=True)
 
     def say(self) -> None:
         self._send_finished()
@@ -356,4 +356,4 @@ class OwnNode(Link):
             except UNDECODABLE:
                 continue
             if isinstance(command, Ended | LoseAttempt):
-                self.say_end(command)
+                self.reports.add(self.end_of(command))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from raftsched.core.commands import Ended, LoseAttempt, SelfReport
 from raftsched.core.model import Outcome, OutputRef
@@ -24,7 +24,7 @@ from raftsched.worker.session.grace import GracePeriod
 from raftsched.worker.session.kept_ends import KeptEnds
 from raftsched.worker.session.lease_holder import HEARTBEAT_MS, LeaseHolder
 from raftsched.worker.session.link import Link, Unstarted
-from raftsched.worker.session.reports import report_of, shown
+from raftsched.worker.session.reports import Report, report_of, shown
 from raftsched.worker.session.self_reports import SelfReports
 from raftsched.worker.session.shortage import Pause
 
@@ -39,6 +39,13 @@ ERRORS_MAX = 64  # texts that are said once each while there is no session
 KILLS_MAX = 10_000  # tokens of one session that are remembered as killed
 
 log = logging.getLogger(__name__)
+
+
+class _Finishing(NamedTuple):
+    """An end that waits for its output. `without`: what is said where that cannot be sent."""
+
+    task: asyncio.Task[None]
+    without: Report[Any]
 
 
 class Worker:
@@ -57,7 +64,7 @@ class Worker:
         self.name = name
         self._link, self._runner, self.clock = link, runner, clock
         self._kept_ends = kept_ends
-        self._kept: frozenset[int] = frozenset()  # tokens of the ends that are kept there
+        self._kept: dict[int, Report[Any]] = {}  # by token: the ends that are kept there
         self._writing: asyncio.Task[None] | None = None
         self.lease = LeaseHolder()
         self.pause = Pause(link.waits_for)
@@ -67,8 +74,7 @@ class Worker:
         self.runs: dict[int, int] = {}  # token -> session: taken up, and not settled
         self._hidden: dict[int, tuple[str, ...]] = {}  # token -> values of secrets that its run was given
         self.killing: dict[int, None] = {}  # tokens that the session was asked to end
-        # Ends that wait for their output, by token.
-        self._finishing: dict[int, tuple[asyncio.Task[None], Ended | LoseAttempt]] = {}
+        self._finishing: dict[int, _Finishing] = {}  # by token
         self._ping_at = 0
         self._flush_timer: asyncio.TimerHandle | None = None
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -92,7 +98,7 @@ class Worker:
         self._link.start()
         if self._kept_ends is not None:
             self._link.restore(await asyncio.to_thread(self._kept_ends.read))
-            self._kept = frozenset(end.token for end in self._link.reports.ends())
+            self._kept = {end.token: end for end in self._link.reports.ends()}
             self.say_soon()  # before a session is opened, which would end the one that they are of
         self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
         await self._runner.start()
@@ -139,7 +145,7 @@ class Worker:
         self._todo.clear()
         await self._runner.stop()  # the lease is renewed meanwhile, for ends to be reported under it
         if self._finishing:
-            await asyncio.wait([task for task, _ in self._finishing.values()], timeout=FINISH_S)
+            await asyncio.wait([one.task for one in self._finishing.values()], timeout=FINISH_S)
             await self._give_up_outputs()
         if self._flush_timer is not None:
             self._flush_timer.cancel()
@@ -217,16 +223,16 @@ class Worker:
 
     def _keep_ends(self, now: int) -> None:
         """Brings the ends to the disk that the log does not take: this process may be killed before it does."""
-        if self._kept_ends is None or (not self._kept and not len(self._link.reports)):
+        if self._kept_ends is None or not (self._kept or self._finishing or len(self._link.reports)):
             return
         if self._writing is None or self._writing.done():
             before, kept = now - KEEP_AFTER_MS, self._kept
-            late = [end for end in self._link.reports.ends() if end.added_at <= before or end.token in kept]
-            tokens = frozenset(end.token for end in late)
-            if tokens != kept:
-                self._kept = tokens
-                ends = [self._link.kept(end) for end in late]
-                self._writing = background.start("worker", asyncio.to_thread(self._kept_ends.write, ends))
+            ends = [*(one.without for one in self._finishing.values()), *self._link.reports.ends()]
+            late = {end.token: end for end in ends if end.added_at <= before or end.token in kept}
+            if late != kept:
+                self._kept = late
+                data = [self._link.kept(end) for end in late.values()]
+                self._writing = background.start("worker", asyncio.to_thread(self._kept_ends.write, data))
 
     # ------------------------------------------------------------ the session
 
@@ -263,8 +269,8 @@ class Worker:
     def adopt(self, session: int, ttl_ms: int) -> None:
         """Takes the session that was opened for it, after the fence, and of which nothing has been started."""
         self.lease.adopt(session, ttl_ms, self.clock.boot_ms())
-        for task, _ in self._finishing.values():
-            task.cancel()
+        for one in self._finishing.values():
+            one.task.cancel()
         self._finishing.clear()
         for token in list(self.runs):
             self.settled(token)
@@ -415,22 +421,23 @@ class Worker:
         end = self._self_reports.completed(token, end)
         report = report_of(session, token, end, self._hidden.get(token, ()))
         if end.output is not None and self._link.sends_output:
-            self._finishing[token] = (background.start("worker", self._finish(report, end.output)), report)
+            task = background.start("worker", self._finish(report, end.output))
+            self._finishing[token] = _Finishing(task, self._link.end_of(report, self._link.lost_output))
         else:
-            self._report(report)
+            self._report(self._link.end_of(report))
 
     async def _finish(self, report: Ended | LoseAttempt, output: OutputRef) -> None:
         """Reports the end of a run once its output is where others can read it."""
         place = await self._link.send_output(report.session, report.token, output)
         if self._finishing.pop(report.token, None) is not None:
-            self._report(report, place)
+            self._report(self._link.end_of(report, place))
 
     async def _give_up_outputs(self) -> None:
         """Reports the ends of runs whose output is still on its way: they have ended, and are not to run again."""
         finishing, self._finishing = self._finishing, {}
-        for task, report in finishing.values():
-            await background.end(task)
-            self._report(report, self._link.lost_output)
+        for one in finishing.values():
+            await background.end(one.task)
+            self._report(one.without)
 
     def _note_start(self, end: RunEnd) -> None:
         """The leader hears that this worker can start nothing before it hears what is handed back."""
@@ -443,9 +450,10 @@ class Worker:
 
     def _report_unstarted(self, token: int, why: Unstarted) -> None:
         session, now_ms = self.runs[token], self.clock.wall_ms()
-        self._report(Ended(session, token, why.outcome, None, now_ms, error=why.error, begun=why.begun))
+        end = Ended(session, token, why.outcome, None, now_ms, error=why.error, begun=why.begun)
+        self._report(self._link.end_of(end))
 
-    def _report(self, end: Ended | LoseAttempt, output: Any = None) -> None:
-        self._link.say_end(end, output)
+    def _report(self, end: Report[Any]) -> None:
+        self._link.reports.add(end)
         self._grace.recheck()
         self.say_soon()
