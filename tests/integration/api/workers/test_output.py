@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from raftsched.api.context import ApiContext
 from raftsched.core.commands import Assign, Ended, EndSession, OpenWorker
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
@@ -214,6 +215,22 @@ async def test_what_cannot_be_taken_is_refused(run: Run, nodes: list[Client]) ->
     assert await refusal(at.replace(NONCE.hex(), "0" * 32) + "?offset=0", b"x") == (410, "session-over")
     for token in (0, run.token + 1, "x", 2**63):
         assert await refusal(at.replace(f"/{run.token}/", f"/{token}/") + "?offset=0", b"x") == (404, "not-found")
+
+
+async def test_a_node_that_may_not_have_heard_of_a_run_does_not_say_that_it_is_over(
+    run: Run, nodes: list[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker would give up the output."""
+
+    async def no_leader(self: ApiContext) -> None:
+        return None
+
+    monkeypatch.setattr(ApiContext, "catch_up_soon", no_leader)
+    later = run.address.replace(f"/{run.token}/", f"/{run.token + 1}/")
+    for at in (later, later.replace(f"/{run.session}-", f"/{run.session + 1}-")):
+        status, problem = await nodes[0]("PUT", f"{at}?offset=0", b"x", RAW)
+        assert (status, problem["code"]) == (503, "behind")
+    await run.sent(nodes[0], 0, b"x")
 
 
 def epoch_of(cluster: LocalCluster) -> int:
