@@ -39,9 +39,16 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     try:
         admit()  # what nobody may send is not read
     except RaftschedError as error:
-        if error.code not in ("session-over", "not-found") or await ctx.catch_up_soon() is None:
+        if error.code not in ("session-over", "not-found"):
             raise
-        admit()  # the session was opened, or the run given, elsewhere
+        # The session was opened, or the run given, elsewhere; a worker that hears that it is over gives up the output.
+        if await ctx.catch_up_soon() is None:
+            raise Problem(
+                "behind",
+                f"This node does not know run {token} of this session, and cannot find out at the moment whether it is "
+                "over; try again or ask another node.",
+            ) from None
+        admit()
     pieces, size = await _pieces(call)
     return reply_value(
         await outputs.put(session, token, offset, pieces, size=size, end=end, check=check_session, owner=caller().whose)
