@@ -116,8 +116,9 @@ class Polls(Link):
 
     @property
     def session_text(self) -> str:
-        """The text that nodes know the session by; empty: there is none."""
-        return self._texts.get(self._worker.session, "")
+        """The text that nodes know the session by, or that of the last one, whose ends are told yet; empty: there was
+        none."""
+        return next(reversed(self._texts.values()), "")
 
     @property
     def asks(self) -> str:

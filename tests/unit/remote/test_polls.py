@@ -418,6 +418,22 @@ async def test_kept_ends_are_told_by_whichever_node_answers(polls: PollsWorld) -
     await polls.until(lambda: not polls.kept.exists())
 
 
+async def test_a_session_is_known_until_the_next_one_is_open(polls: PollsWorld) -> None:
+    """A token that changes meanwhile takes it over: with another one, the ends of that session could not be told."""
+    assert polls.link.session_text == ""
+    (given,) = await polls.running()
+    text = polls.link.session_text
+    with polls.cut_off():
+        polls.end(given.token)
+        await polls.lapsed()
+        assert polls.link.session_text == text
+        polls.die()
+        await polls.start_again()
+        assert polls.link.session_text == text
+    await polls.leased()
+    assert polls.link.session_text not in ("", text)
+
+
 # ---------------------------------------------------------------- a session that has lapsed
 
 
