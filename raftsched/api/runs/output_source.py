@@ -123,7 +123,7 @@ async def ask(
     query["min_index"] = str(ctx.cluster.status().applied_index)  # so that it knows the attempt's end, as this node
     passed = {name: request.headers[name] for name in ("Range", "Accept", RESUME) if name in request.headers}
     passed[HOP] = ctx.node_id
-    if asked.follow and attempt.outcome is None:
+    if asked.resumed or (asked.follow and attempt.outcome is None):  # what follows a part that was sent is no range
         passed.pop("Range", None)
     if asked.resumed and asked.events:
         passed[RESUME] = f"{attempt.number}.{asked.offset}"

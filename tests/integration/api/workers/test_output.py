@@ -108,11 +108,16 @@ async def test_what_one_node_takes_is_read_at_all(run: Run, nodes: list[Client])
         assert (instance["node"], instance["output"]["node"]) == (None, "n2")
 
 
-async def test_a_follower_stays_while_the_worker_changes_nodes(run: Run, nodes: list[Client]) -> None:
-    """From the node that it asks, to another one, and back."""
+@pytest.mark.parametrize("headers", [{}, {"Range": "bytes=2-3"}])
+async def test_a_follower_stays_while_the_worker_changes_nodes(
+    run: Run, nodes: list[Client], headers: dict[str, str]
+) -> None:
+    """From the node that it asks, to another one, and back. What follows a part that was sent is no range of it."""
     path = f"{run.path}/output?follow=true"
     async with AsyncExitStack() as stack:
-        answers = [await stack.enter_async_context(node.session.get(node.url + path)) for node in nodes]
+        answers = [
+            await stack.enter_async_context(node.session.get(node.url + path, headers=headers)) for node in nodes
+        ]
 
         async def see(text: bytes) -> None:
             for answer in answers:
