@@ -24,6 +24,7 @@ class StandardOutput:
     def __init__(self, node_id: str, fd: int = 1) -> None:
         self._node_id = node_id
         self._fd = fd
+        self._cut = False  # what was written last ends within a line
 
     def pack(self, entry: Entry) -> bytes:
         return _encode(line_of(entry, self._node_id)) + b"\n"
@@ -40,12 +41,14 @@ class StandardOutput:
         """It is the process's."""
 
     def _write(self, data: bytes) -> None:
-        left = memoryview(data)
+        left = memoryview(b"\n" + data if self._cut else data)
         while left:
             try:
-                left = left[os.write(self._fd, left) :]
+                size = os.write(self._fd, left)
             except BlockingIOError:  # somebody made it so
                 select.select([], [self._fd], [])
+            else:
+                self._cut, left = left[size - 1 : size] != b"\n", left[size:]
 
 
 def line_of(entry: Entry, node_id: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import sys
@@ -74,3 +75,29 @@ def test_a_reader_that_is_slow_holds_up_nobody_else(blocking: bool) -> None:
 
     run(closed())
     os.close(write)
+
+
+def test_what_follows_a_line_that_was_cut_off_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reader went away in the middle of it, or the disk of its file was full."""
+    got = b""
+    room = [5, 0, 100, 100]
+
+    def write(fd: int, data: bytes) -> int:
+        nonlocal got
+        size = min(room.pop(0), len(data))
+        if not size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        got += bytes(data[:size])
+        return size
+
+    monkeypatch.setattr(os, "write", write)
+    out = StandardOutput("n1")
+
+    async def through() -> None:
+        with pytest.raises(NotTaken):
+            await out.take([packed(entry(), b"first\n")])
+        for line in (b"first\n", b"second\n"):
+            await out.take([packed(entry(), line)])
+
+    run(through())
+    assert got == b"first\nfirst\nsecond\n"
