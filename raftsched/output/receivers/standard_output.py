@@ -48,7 +48,7 @@ class StandardOutput:
             except BlockingIOError:  # somebody made it so
                 select.select([], [self._fd], [])
             else:
-                self._cut, left = left[size - 1 : size] != b"\n", left[size:]
+                self._cut, left = left[size - 1] != ord("\n"), left[size:]
 
 
 def line_of(entry: Entry, node_id: str) -> dict[str, Any]:
