@@ -96,7 +96,7 @@ MUTATIONS: dict[str, Mutation] = {
     **_both("lost_is_not_reported", (WRONG_OUTCOME,), "stops", "worker-stops", broken_worker.lost_is_reported),
     **_both("kill_only_asks", APART, "elections", "worker-elections", broken.kill_ends),
     **_both("killed_stays_killed", (KILLED_BEFORE,), "stops", "worker-stops", broken.kill_forgotten),
-    **_both("taken_once", (truth.STARTED_TWICE,), "elections", "worker-elections", broken_worker.taken_forgotten),
+    **_both("taken_once", (truth.STARTED_TWICE,), "snapshots", "worker-elections", broken_worker.taken_forgotten),
     "what_is_given_is_looked_up": Mutation(LOST, "snapshots", broken_worker.only_notifications),
     # policies
     "retry_levels": Mutation((RETRIED_TOO_OFTEN,), "elections", broken.retries_without_end),
