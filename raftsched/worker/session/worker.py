@@ -185,10 +185,6 @@ class Worker:
         return STOP_PAUSE_MS if self._stopping else self.pause.left_ms(self.clock.boot_ms())
 
     @property
-    def stopping(self) -> bool:
-        return self._stopping
-
-    @property
     def running(self) -> int:
         """Runs taken up here whose end is not settled yet."""
         return len(self.runs)
