@@ -52,7 +52,7 @@ class Events:
     def __init__(self, view: View, meta: Meta) -> None:
         self._view = view
         self._meta = meta
-        self._changes: list[Change] = []
+        self.changes: list[Change] = []
         self.namespaces: dict[int, str] = {}  # of the jobs read in this entry, by id
 
     # ------------------------------------------------------------ what was stored
@@ -60,13 +60,13 @@ class Events:
     def job_stored(self, job: Job) -> None:
         """Adds an event: the job is stored in another state than `job.counted`."""
         event = _JOB_STATE if job.counted else _JOB_CREATED
-        self._changes.append(JobChange(event, job.state, job.namespace, job.id, job.revision))
+        self.changes.append(JobChange(event, job.state, job.namespace, job.id, job.revision))
 
     def job_edited(self, job: Job) -> None:
-        self._changes.append(JobChange(JobEvent.EDITED, job.state, job.namespace, job.id, job.revision))
+        self.changes.append(JobChange(JobEvent.EDITED, job.state, job.namespace, job.id, job.revision))
 
     def job_moved(self, job: Job) -> None:
-        self._changes.append(JobChange(JobEvent.MOVED, job.state, job.namespace, job.id, job.revision))
+        self.changes.append(JobChange(JobEvent.MOVED, job.state, job.namespace, job.id, job.revision))
 
     def instance(self, instance: Instance, event: InstanceEvent) -> None:
         """Adds an event; none of a part, for which its parent stands."""
@@ -76,11 +76,11 @@ class Events:
         if instance.attempts:
             newest = instance.attempts[-1]
             attempt, node = newest.number, newest.node
-        self._changes.append(
+        self.changes.append(
             InstanceChange(
                 event,
                 instance.state,
-                self.namespaces.get(job_id) or self._namespace(job_id),
+                self.namespace(job_id),
                 instance.nominal_at_ms,
                 job_id,
                 instance.request,
@@ -92,22 +92,24 @@ class Events:
         )
 
     def operation_ended(self, operation: int) -> None:
-        self._changes.append(ClusterChange(ClusterEvent.OPERATION_ENDED, job_text(operation)))
+        self.changes.append(ClusterChange(ClusterEvent.OPERATION_ENDED, job_text(operation)))
 
     def cluster(self, change: ClusterChange) -> None:
-        self._changes.append(change)
+        self.changes.append(change)
 
-    def _namespace(self, job_id: int) -> str:
-        raw = self._view.get(Table.JOBS, u64(job_id))
-        namespace = "" if raw is None else _head.decode(raw).namespace
-        self.namespaces[job_id] = namespace
+    def namespace(self, job_id: int) -> str:
+        """Returns the namespace of a job; "" when it is gone."""
+        namespace = self.namespaces.get(job_id)
+        if not namespace:
+            raw = self._view.get(Table.JOBS, u64(job_id))
+            namespace = self.namespaces[job_id] = "" if raw is None else _head.decode(raw).namespace
         return namespace
 
     # ------------------------------------------------------------ the end of the entry
 
     def close(self, index: int, actions: list[a.Action]) -> None:
         """Writes the events, and drops those that need not be kept any longer."""
-        changes, self._changes = self._changes, []
+        changes, self.changes = self.changes, []
         self.namespaces.clear()
         for action in actions:
             about = _ABOUT.get(type(action))

@@ -69,6 +69,7 @@ IndexedJob = tuple[int | None, int | None, int | None, int | None]
 
 NO_ROWS: Keys = (None, 0, None, None, None, None, None)
 NEW: Indexed = (None, NO_ROWS)
+UNLISTED: Indexed = (_WAITING, NO_ROWS)  # it waits in READY, and has no rows yet: told by identity
 NEW_JOB: IndexedJob = (None, None, None, None)
 _IS_LAUNCHED: Indexed = (_LAUNCHED, NO_ROWS)
 _IS_RUNNING: Indexed = (_RUNNING, NO_ROWS)
@@ -213,9 +214,9 @@ def reindex_job(tx: Rows, job: Job) -> None:
     fire_at_ms, purge_at_ms, resume_at_ms, watch_at_ms = now
     if fire_at_ms != old_fire:
         if old_fire is not None:
-            _drop_due(tx, old_fire, job.id)
+            drop_due(tx, old_fire, job.id)
         if fire_at_ms is not None:
-            _put_due(tx, fire_at_ms, job.id)
+            put_due(tx, fire_at_ms, job.id)
             tx.actions.append(JobDue(job.id, job.revision, fire_at_ms))
     if purge_at_ms != old_purge:
         if old_purge is not None:
@@ -232,7 +233,7 @@ def reindex_job(tx: Rows, job: Job) -> None:
         move_watch(tx, u64(job.id), old_watch, watch_at_ms)
 
 
-def _put_due(tx: Rows, fire_at_ms: int, job_id: int) -> None:
+def put_due(tx: Rows, fire_at_ms: int, job_id: int) -> None:
     """Stores a due time: in DUE_LATER when it is far ahead."""
     due_boundary = tx.meta.due_boundary
     if due_boundary and (key := due_later_key(fire_at_ms, job_id)) >= due_boundary:
@@ -241,7 +242,7 @@ def _put_due(tx: Rows, fire_at_ms: int, job_id: int) -> None:
         tx.view.put(DUE, due_key(fire_at_ms, job_id), b"")
 
 
-def _drop_due(tx: Rows, fire_at_ms: int, job_id: int) -> None:
+def drop_due(tx: Rows, fire_at_ms: int, job_id: int) -> None:
     """Deletes a due time. One that is far ahead is in DUE all the same when it was stored before there was
     DUE_LATER."""
     due_boundary = tx.meta.due_boundary

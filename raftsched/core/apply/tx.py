@@ -14,6 +14,7 @@ from raftsched.core.apply.cluster.audit_rows import Audit
 from raftsched.core.apply.indexes import (
     NEW,
     NO_ROWS,
+    UNLISTED,
     Indexed,
     IndexedJob,
     count_job,
@@ -53,7 +54,20 @@ from raftsched.core.subjects.queue import Queue
 from raftsched.core.subjects.watches import not_run_at
 from raftsched.core.subjects.webhook import Webhook
 from raftsched.core.subjects.workflow import member_key, member_value
-from raftsched.core.tables import INSTANCES, JOBS, READY, TIMERS, Table, View, after, from_u64, name_key, u64
+from raftsched.core.tables import (
+    INSTANCES,
+    JOBS,
+    READY,
+    TIMERS,
+    Table,
+    View,
+    after,
+    from_u64,
+    name_key,
+    ready_key,
+    timer_key,
+    u64,
+)
 
 NOBODY = Attributed(msgspec.Raw(b""))
 _STATE = InstanceEvent.STATE
@@ -91,7 +105,8 @@ class Tx:
         # ways out: reading any of them writes all (`instance`), so that what is read is always another object with an
         # entry of its own in `indexed`; or attempts.assign takes the object from here, as Fire and Assign in one entry
         # are most of the load, changes it and stores it with `put_instance`, which takes it out. Nobody else may hold
-        # on to one: a change of it behind `put_new` would be written without its index rows.
+        # on to one: a change of it behind `put_new` would be written without its index rows. One that is UNLISTED in
+        # `indexed` waits in READY, and gets its rows there and in TIMERS when it is written as it is.
         self.unwritten: dict[bytes, Instance] = {}
         # What the index rows of the instances and jobs read or stored in this entry follow from
         self.indexed: dict[bytes, Indexed] = {}
@@ -253,8 +268,17 @@ class Tx:
     def flush_new(self) -> None:
         """Writes what `put_new` was given, before the rows of INSTANCES are read."""
         for key, instance in self.unwritten.items():
+            if self.indexed[key] is UNLISTED:
+                self._list(instance, key)
             self.view.put(INSTANCES, key, encode_row(instance))
         self.unwritten.clear()
+
+    def _list(self, instance: Instance, key: bytes) -> None:
+        """Adds the rows in READY and TIMERS of an instance that is not assigned after all."""
+        self.indexed[key] = indexed(instance)
+        self.ready_rows[ready_key(instance.lane, instance.score_ms, key)] = None
+        if instance.wake_at_ms is not None:
+            self.timer_rows[timer_key(instance.wake_at_ms, key)] = None
 
     def _follow(self, instance: Instance, key: bytes) -> None:
         """Brings the index rows and the events in step with the instance."""

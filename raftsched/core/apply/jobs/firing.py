@@ -31,6 +31,7 @@ from raftsched.core.apply.jobs.times import (
     plausible,
     together,
 )
+from raftsched.core.apply.runs import plain
 from raftsched.core.apply.runs.finish import settle
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
@@ -124,6 +125,8 @@ def fire(tx: Tx, c: Fire, skip: str | None = None) -> Answer:
         return STALE
     if tx.meta.paused and skip is None:
         return Rejected("cluster-paused")
+    if skip is None and plain.fire(tx, job, c):
+        return Accepted(job=job)
     delay_ms = 0 if job.fire_at_ms is None else job.fire_at_ms - c.nominal_at_ms
     if trigger.once and trigger.calendar is None and trigger.max_runs is None:
         take_due(tx, job)  # what the steps below come to for the one time that there is: most fires are this

@@ -13,6 +13,7 @@ from raftsched.core.apply.resources.queue_edits import (
     rank,
     release_queue_slot,
 )
+from raftsched.core.apply.runs import plain
 from raftsched.core.apply.runs.checks import wake_checking
 from raftsched.core.apply.runs.conditions import span
 from raftsched.core.apply.runs.finish import finish, settle
@@ -61,6 +62,8 @@ _NOT_REPORTED = (_LOST, Outcome.SNOOZED, Outcome.CANCELLED)  # apply makes these
 
 def assign(tx: Tx, c: Assign) -> Answer:
     made = tx.unwritten.get(c.instance)  # fired in the same entry: nothing of it is changed before all is checked
+    if made is not None and (token := plain.assign(tx, c, made)) is not None:
+        return Accepted(number=token)
     instance = tx.instance(c.instance) if made is None else made
     if instance is None or not waits_in_ready(instance) or instance.parts is not None:
         return STALE
@@ -201,6 +204,10 @@ def _ended(tx: Tx, c: Ended, verdict: Verdict | None, delay_ms: int | None, said
     if found is None or c.outcome in _NOT_REPORTED:
         return STALE
     key, instance, attempt = found
+    job = tx.job(instance.job_id)
+    unsaid = verdict is None and delay_ms is None and said is None
+    if c.outcome is _SUCCEEDED and unsaid and job is not None and plain.succeed(tx, c, job, key, instance, attempt):
+        return Accepted()
     first_heard, first, late_ms = False, False, 0
     if c.started_at_ms is not None:
         first_heard = attempt.started_at_ms is None
@@ -216,9 +223,9 @@ def _ended(tx: Tx, c: Ended, verdict: Verdict | None, delay_ms: int | None, said
     if said is not None:
         note_self_report(tx, instance, said)
     if c.begun or c.outcome is not Outcome.KILLED or c.started_at_ms is not None:
-        job = _close(tx, key, instance, attempt, c.outcome, verdict=verdict, delay_ms=delay_ms)
+        _close(tx, job, key, instance, attempt, c.outcome, verdict=verdict, delay_ms=delay_ms)
     else:
-        job = _close(tx, key, instance, attempt, c.outcome, begun=False)
+        _close(tx, job, key, instance, attempt, c.outcome, begun=False)
     if first_heard and job is not None and instance.parent is None:
         tx.minutes.started(job.namespace, first, late_ms)
     return Accepted()
@@ -239,7 +246,8 @@ def lose_one(tx: Tx, c: LoseAttempt) -> Answer:
     attempt.error = c.error if c.error is None else c.error[:ERROR_MAX]
     attempt.output = c.output
     attempt.output_node = c.output_node
-    job = _close(tx, key, instance, attempt, _LOST)
+    job = tx.job(instance.job_id)
+    _close(tx, job, key, instance, attempt, _LOST)
     if first_heard and job is not None and instance.parent is None:
         tx.minutes.started(job.namespace, first, late_ms)
     return Accepted()
@@ -252,7 +260,7 @@ def lose(tx: Tx, key: bytes, session: int) -> None:
         return
     attempt = instance.live
     attempt.ended_at_ms = tx.now
-    _close(tx, key, instance, attempt, Outcome.LOST)
+    _close(tx, tx.job(instance.job_id), key, instance, attempt, Outcome.LOST)
 
 
 def hand_back(tx: Tx, key: bytes, session: int, ran: bool) -> None:
@@ -263,11 +271,12 @@ def hand_back(tx: Tx, key: bytes, session: int, ran: bool) -> None:
     attempt = instance.live
     attempt.ended_at_ms = tx.now
     attempt.error = "Its node stopped."
-    _close(tx, key, instance, attempt, Outcome.KILLED, ran=ran)
+    _close(tx, tx.job(instance.job_id), key, instance, attempt, Outcome.KILLED, ran=ran)
 
 
 def _close(
     tx: Tx,
+    job: Job | None,
     key: bytes,
     instance: Instance,
     attempt: Attempt,
@@ -277,10 +286,9 @@ def _close(
     begun: bool = True,
     verdict: Verdict | None = None,
     delay_ms: int | None = None,
-) -> Job | None:
-    """Ends the attempt, with what follows from that. `verdict`, `delay_ms`: as in EndedWithReport. Returns its job."""
+) -> None:
+    """Ends the attempt, with what follows from that. `verdict`, `delay_ms`: as in EndedWithReport."""
     tx.view.delete(ASSIGNED, assigned_key(attempt.session, attempt.token))
-    job = tx.job(instance.job_id)
     if job is not None and (job.policy.notify or tx.meta.webhooks):
         _note_watched(tx, job, instance, attempt)
     if job is not None and outcome in _BY_ITSELF:
@@ -300,7 +308,7 @@ def _close(
     if instance.permit is not None:
         give_back(tx, instance)
     if job is None:
-        return None
+        return
     if attempt.started_at_ms is not None:
         job.last_start_at_ms = attempt.started_at_ms
     if begun and (attempt.started_at_ms is not None or tx.meta.level < FIRST_START_COUNTS):
@@ -335,7 +343,6 @@ def _close(
     settle(tx, job)
     tx.put_job(job)
     tx.put_instance(instance, key)
-    return job
 
 
 def _note_watched(tx: Tx, job: Job, instance: Instance, attempt: Attempt) -> None:

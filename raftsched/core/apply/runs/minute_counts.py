@@ -69,6 +69,16 @@ class Minutes:
         else:
             row.failed += 1
 
+    def succeeded(self, namespace: str, late_ms: int) -> None:
+        """Counts a run that has succeeded, and that was not heard of before."""
+        row = self._rows.get(namespace) or self._new(namespace)
+        row.succeeded += 1
+        row.started += 1
+        if late_ms > row.late_max_ms:
+            row.late_max_ms = min(late_ms, COUNT_MAX)
+        if late_ms > LATE_MS:
+            row.late += 1
+
     def skipped(self, namespace: str, count: int) -> None:
         """Counts due times that were left out."""
         row = self._rows.get(namespace) or self._new(namespace)

@@ -1,0 +1,242 @@
+"""The plain life of a run: its job asks for no more than to be run, once or at a fixed rate, and it succeeds at once.
+
+That is what most runs are. A function here does in one go what the general ones (`jobs.firing`, `runs.attempts`,
+`runs.finish`) come to for such a run, or says that the run is none, and changes nothing. It has no rules of its own: a
+property test applies the same entries with it and without, and compares every row, answer and action.
+"""
+
+from __future__ import annotations
+
+from raftsched.bounds import ERROR_MAX, PRIORITY_MAX
+from raftsched.core.actions import (
+    AttemptAssigned,
+    AttemptEnded,
+    InstanceFired,
+    InstanceReady,
+    InstanceStarted,
+    InstanceTimer,
+    JobDue,
+)
+from raftsched.core.apply.indexes import NO_ROWS, UNLISTED, count_job, drop_due, put_due
+from raftsched.core.apply.runs.history import keep_newest
+from raftsched.core.apply.tx import Tx
+from raftsched.core.commands import Assign, Ended, Fire
+from raftsched.core.ids import pack_instance
+from raftsched.core.limits import RESULT_MAX
+from raftsched.core.model import (
+    Attempt,
+    EveryMode,
+    Instance,
+    InstanceState,
+    Job,
+    JobState,
+    Overlap,
+    Policy,
+    Step,
+    StepKind,
+    TriggerKind,
+    scheduled_ms,
+)
+from raftsched.core.rows import encode_row
+from raftsched.core.rules.intervals import next_every
+from raftsched.core.subjects.changes import InstanceChange, InstanceEvent, JobChange, JobEvent
+from raftsched.core.tables import ASSIGNED, BY_JOB, INSTANCES, JOBS, PURGE, assigned_key, by_job_key, purge_key, u64
+from raftsched.core.transitions import instance_after, job_after
+
+_STATE, _JOB_STATE = InstanceEvent.STATE, JobEvent.STATE
+_WAITING = InstanceState.WAITING
+_LAUNCHED = instance_after(_WAITING, "assign")
+_DONE = instance_after(_LAUNCHED, "succeed")
+_SCHEDULED = JobState.SCHEDULED
+_OVER = job_after(_SCHEDULED, "exhaust")
+_CREATED, _ASSIGNED, _FINAL = StepKind.CREATED, StepKind.ASSIGNED, StepKind.FINAL
+_EVERY, _FIXED_RATE = TriggerKind.EVERY, EveryMode.FIXED_RATE
+_PLAIN_KINDS = (TriggerKind.IN, TriggerKind.AT, _EVERY, TriggerKind.CRON, TriggerKind.RRULE)
+_REPLACE = Overlap.REPLACE
+_IS_WAITING_ROW, _IS_DONE_ROW = bytes((_WAITING,)), bytes((_DONE,))
+_IS_LAUNCHED = _LAUNCHED, NO_ROWS
+_IS_DONE = _DONE, NO_ROWS
+
+
+def is_plain(policy: Policy) -> bool:
+    """Returns whether the policy asks for nothing that its runs would have to be made, ended or told of otherwise."""
+    trigger = policy.trigger
+    return not (
+        trigger.kind not in _PLAIN_KINDS
+        or (trigger.kind is _EVERY and trigger.mode is not _FIXED_RATE)
+        or policy.notify
+        or policy.expires_ms
+        or policy.conditions
+        or policy.concurrency is not None
+        or policy.outcomes is not None
+        or policy.overlap is _REPLACE
+        or trigger.jitter_ms
+        or trigger.calendar is not None
+        or trigger.max_runs is not None
+    )
+
+
+def fire(tx: Tx, job: Job, c: Fire) -> bool:
+    """Makes the run of a job that is due. Returns whether it did: the next time is another one then, and all is
+    stored."""
+    policy, nominal_at_ms, now = job.policy, job.nominal_at_ms, tx.now
+    meta, trigger = tx.meta, policy.trigger
+    if job.active or nominal_at_ms is None or nominal_at_ms != job.fire_at_ms or meta.queues or not is_plain(policy):
+        return False
+    if job.counted != _SCHEDULED or job.watch_at_ms is not None:
+        return False
+    due_at_ms, wake_at_ms, upcoming = nominal_at_ms, None, None
+    if not trigger.once:
+        late_ms = now - nominal_at_ms
+        if trigger.kind is not _EVERY:
+            upcoming = None if c.missed else c.next_nominal_at_ms
+        elif late_ms < trigger.period_ms:
+            upcoming = next_every(trigger, now if late_ms > 0 else nominal_at_ms, job.anchor_at_ms)
+        if upcoming is None or late_ms > policy.misfire.grace_ms:
+            return False
+        wake_at_ms = now + meta.settings.start_deadline_ms
+    elif job.anchor_at_ms > nominal_at_ms:
+        due_at_ms = job.anchor_at_ms
+    job_id = job.id
+    key = pack_instance(nominal_at_ms, job_id, 0)
+    if tx.has_instance(key):
+        return False
+    score_ms = now + (PRIORITY_MAX - policy.priority) * meta.settings.ageing_ms
+    instance = Instance(
+        job_id=job_id,
+        nominal_at_ms=nominal_at_ms,
+        request=0,
+        state=_WAITING,
+        job_revision=job.revision,
+        priority=policy.priority,
+        created_at_ms=now,
+        modified_at_ms=now,
+        ready_at_ms=now,
+        wake_at_ms=wake_at_ms,
+        score_ms=score_ms,
+        steps=[Step(_CREATED, tx.index, tx.term, 0)],
+        overdue_ms=due_at_ms - nominal_at_ms,
+    )
+    job.runs += 1
+    job.active = 1
+    job.gap = None
+    job.last_instance = key
+    job.nominal_at_ms = job.fire_at_ms = upcoming
+    job.never_fires = False
+    actions, was = tx.actions, tx.indexed_jobs[job_id]
+    if wake_at_ms is not None:
+        job.zones = c.zones
+        tx.view.put(BY_JOB, by_job_key(key), _IS_WAITING_ROW)
+    actions.append(InstanceReady(key, 0, score_ms))
+    if wake_at_ms is not None:
+        actions.append(InstanceTimer(key, wake_at_ms))
+    tx.events.changes.append(
+        InstanceChange(_STATE, _WAITING, job.namespace, nominal_at_ms, job_id, 0, 0, "", None, False)
+    )
+    tx.indexed[key] = UNLISTED
+    tx.unwritten[key] = instance
+    actions.append(InstanceFired(now - due_at_ms))
+    drop_due(tx, nominal_at_ms, job_id)
+    if upcoming is not None:
+        put_due(tx, upcoming, job_id)
+        actions.append(JobDue(job_id, job.revision, upcoming))
+    tx.indexed_jobs[job_id] = upcoming, was[1], was[2], was[3]
+    tx.view.put(JOBS, u64(job_id), encode_row(job))
+    return True
+
+
+def assign(tx: Tx, c: Assign, made: Instance) -> int | None:
+    """Gives a run that was made in the same entry to a session. Returns the token of the attempt; None: it did not."""
+    key, meta, session = c.instance, tx.meta, tx.session(c.session)
+    if tx.indexed[key] is not UNLISTED or meta.paused or meta.queues or session is None or not session.open:
+        return None
+    node = session.node
+    rule = tx.node_rule(node)
+    if rule is not None and rule.drained:
+        return None
+    now, job_id = tx.now, made.job_id
+    meta.last_token = token = meta.last_token + 1
+    made.attempts.append(
+        Attempt(number=1, node=node, session=session.id, token=token, assigned_at_ms=now, placement=c.placement)
+    )
+    made.state = _LAUNCHED
+    made.wake_at_ms = None
+    made.steps.append(Step(_ASSIGNED, tx.index, tx.term, 0, None, token))
+    tx.indexed[key] = _IS_LAUNCHED
+    changes = tx.events.changes
+    namespace = tx.events.namespace(job_id)
+    changes.append(InstanceChange(_STATE, _LAUNCHED, namespace, made.nominal_at_ms, job_id, 0, 1, node, None, False))
+    del tx.unwritten[key]
+    tx.view.put(INSTANCES, key, encode_row(made))
+    tx.view.put(ASSIGNED, assigned_key(session.id, token), key)
+    tx.actions.append(AttemptAssigned(node, session.id, token, key, "", ""))
+    return token
+
+
+def succeed(tx: Tx, c: Ended, job: Job, key: bytes, instance: Instance, attempt: Attempt) -> bool:
+    """Ends the attempt, and with it the run, by the report of a success that is the first word of it. Returns whether
+    it did: all is stored then."""
+    meta, policy = tx.meta, job.policy
+    if meta.webhooks or meta.followers or meta.awaited or instance.state is not _LAUNCHED or c.started_at_ms is None:
+        return False
+    if job.state is not _SCHEDULED or job.counted != _SCHEDULED or job.active != 1 or job.revision != 1:
+        return False
+    if attempt.number != 1 or attempt.queue or attempt.quota or instance.request or len(instance.steps) != 2:
+        return False
+    if instance.permit is not None or instance.root is not None or instance.watch_at_ms is not None:
+        return False
+    if instance.notice is not None or job.watch_at_ms is not None or not is_plain(policy):
+        return False
+    now, job_id, once = tx.now, job.id, policy.trigger.once
+    if once:
+        if job.nominal_at_ms is not None or job.failed or instance.nominal_at_ms != scheduled_ms(job):
+            return False
+    elif job.nominal_at_ms is None:
+        return False
+    view, actions, namespace = tx.view, tx.actions, job.namespace
+    started_at_ms, error, result = c.started_at_ms, c.error, c.result
+    late_ms = started_at_ms - instance.due_at_ms
+    attempt.started_at_ms, attempt.ended_at_ms, attempt.outcome = started_at_ms, c.ended_at_ms, c.outcome
+    attempt.exit_code = c.exit_code
+    attempt.error = error if error is None else error[:ERROR_MAX]
+    attempt.result = result if result is None or len(result) <= RESULT_MAX else None
+    attempt.output, attempt.output_node = c.output, c.output_node
+    node, session, token = attempt.node, attempt.session, attempt.token
+    view.delete(ASSIGNED, assigned_key(session, token))
+    took_ms, need = c.ended_at_ms - started_at_ms, policy.required_capability
+    actions.append(InstanceStarted(late_ms))
+    actions.append(AttemptEnded(node, session, token, key, "", c.outcome, need, took_ms, "", namespace))
+    instance.state = _DONE
+    instance.error = attempt.error
+    instance.reason = instance.wake_at_ms = None
+    instance.ended_at_ms = instance.modified_at_ms = now
+    instance.steps.append(Step(_FINAL, tx.index, tx.term, now - instance.created_at_ms, None, token))
+    job.last_start_at_ms, job.last_end_at_ms, job.last_node = started_at_ms, c.ended_at_ms, node
+    job.last_success_at_ms = now
+    job.active = job.failures_in_a_row = 0
+    job.succeeded += 1
+    tx.minutes.succeeded(namespace, late_ms)
+    if once:
+        tx.indexed[key] = _IS_DONE
+        was = tx.indexed_jobs[job_id]
+        job.state, job.modified_at_ms = _OVER, now
+        job.never_fires = False
+        job.purge_at_ms = purge_at_ms = now + meta.settings.once_succeeded_keep_ms
+        tx.events.changes.append(JobChange(_JOB_STATE, _OVER, namespace, job_id, 1))
+        count_job(tx, job)
+        tx.indexed_jobs[job_id] = was[0], purge_at_ms, was[2], was[3]
+        view.put(PURGE, purge_key(purge_at_ms, job_id), b"")
+    else:
+        view.put(BY_JOB, by_job_key(key), _IS_DONE_ROW)
+        instance.purge_at_ms = now + policy.retention.max_age_ms
+        if job.succeeded > policy.retention.succeeded:
+            keep_newest(tx, job, instance)
+        purge_at_ms = instance.purge_at_ms
+        tx.indexed[key] = _DONE, (None, 0, None, None, None, purge_at_ms, None)
+        view.put(PURGE, purge_key(purge_at_ms, job_id, key), b"")
+    tx.events.changes.append(
+        InstanceChange(_STATE, _DONE, namespace, instance.nominal_at_ms, job_id, 0, 1, node, None, False)
+    )
+    view.put(JOBS, u64(job_id), encode_row(job))
+    view.put(INSTANCES, key, encode_row(instance))
+    return True
