@@ -97,12 +97,22 @@ class View(ReadView, Protocol):
 
     def put(self, table: Table, key: bytes, value: bytes) -> None: ...
 
+    def getter(self, table: Table) -> Callable[[bytes], bytes | None]:
+        """Returns `get` for one table: for tables of which many rows are read."""
+
+    def putter(self, table: Table) -> Callable[[bytes, bytes], object]:
+        """Returns `put` for one table."""
+
+    def first(self, table: Table, low: bytes = b"", high: bytes | None = None) -> tuple[bytes, bytes] | None:
+        """Returns the first row that `scan` would yield; None: there is none."""
+
     def delete(self, table: Table, key: bytes) -> bool:
         """Deletes the row of a key, and returns whether there was one."""
 
 
 _U64 = struct.Struct(">Q")
 _2U64 = struct.Struct(">QQ")
+_3U64 = struct.Struct(">QQQ")
 _U32 = struct.Struct(">L")
 _U32_U64 = struct.Struct(">LQ")
 
@@ -214,6 +224,10 @@ def resume_key(at_ms: int, job_id: int) -> bytes:
 
 def revision_key(job_id: int, revision: int) -> bytes:
     return _2U64.pack(job_id, revision)
+
+
+job_purge_key: Callable[[int, int], bytes] = _2U64.pack  # of a job: purge_at_ms, job id
+by_job_row: Callable[[int, int, int], bytes] = _3U64.pack  # by_job_key() for those who know job id, time and request
 
 
 def purge_key(at_ms: int, job_id: int, instance: bytes = b"") -> bytes:

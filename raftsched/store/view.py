@@ -73,15 +73,33 @@ class WriteView(StoreView):
 
     def __init__(self, txn: Any, databases: list[Any]) -> None:
         super().__init__(txn, databases)
-        # A cursor each, as long as the transaction lasts: most rows lie beside the one that was put before.
-        self._puts: list[Any] = [None] * len(databases)
+        # A cursor each, as long as the transaction lasts: most rows lie beside the one before.
+        self._cursors: list[Any] = [None] * len(databases)
         self._delete = txn.delete
 
+    def _cursor(self, table: Table) -> Any:
+        cursor = self._cursors[table]
+        if cursor is None:
+            cursor = self._cursors[table] = self._txn.cursor(self._databases[table])
+        return cursor
+
     def put(self, table: Table, key: bytes, value: bytes) -> None:
-        put = self._puts[table]
-        if put is None:
-            put = self._puts[table] = self._txn.cursor(self._databases[table]).put
-        put(key, value)
+        (self._cursors[table] or self._cursor(table)).put(key, value)
+
+    def getter(self, table: Table) -> Callable[[bytes], bytes | None]:
+        get: Callable[[bytes], bytes | None] = self._cursor(table).get
+        return get
+
+    def putter(self, table: Table) -> Callable[[bytes, bytes], object]:
+        put: Callable[[bytes, bytes], object] = self._cursor(table).put
+        return put
+
+    def first(self, table: Table, low: bytes = b"", high: bytes | None = None) -> tuple[bytes, bytes] | None:
+        cursor = self._cursor(table)
+        if not (cursor.set_range(low) if low else cursor.first()):
+            return None
+        row: tuple[bytes, bytes] = cursor.item()
+        return None if high is not None and row[0] >= high else row
 
     def delete(self, table: Table, key: bytes) -> bool:
         deleted: bool = self._delete(key, b"", self._databases[table])

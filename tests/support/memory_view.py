@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -60,6 +61,15 @@ class MemoryView:
         for key in reversed(chosen) if reverse else chosen:
             assert self._version[table] == version, f"{table.name} was written while it was walked"
             yield key, self._rows[table][key]
+
+    def getter(self, table: Table) -> Callable[[bytes], bytes | None]:
+        return partial(self.get, table)
+
+    def putter(self, table: Table) -> Callable[[bytes, bytes], object]:
+        return partial(self.put, table)
+
+    def first(self, table: Table, low: bytes = b"", high: bytes | None = None) -> tuple[bytes, bytes] | None:
+        return next(self.scan(table, low, high), None)
 
     def count(self, table: Table) -> int:
         return len(self._rows[table])

@@ -80,7 +80,7 @@ class Events:
             InstanceChange(
                 event,
                 instance.state,
-                self.namespace(job_id),
+                self.namespaces.get(job_id) or self._namespace(job_id),
                 instance.nominal_at_ms,
                 job_id,
                 instance.request,
@@ -97,12 +97,10 @@ class Events:
     def cluster(self, change: ClusterChange) -> None:
         self.changes.append(change)
 
-    def namespace(self, job_id: int) -> str:
-        """Returns the namespace of a job; "" when it is gone."""
-        namespace = self.namespaces.get(job_id)
-        if not namespace:
-            raw = self._view.get(Table.JOBS, u64(job_id))
-            namespace = self.namespaces[job_id] = "" if raw is None else _head.decode(raw).namespace
+    def _namespace(self, job_id: int) -> str:
+        raw = self._view.get(Table.JOBS, u64(job_id))
+        namespace = "" if raw is None else _head.decode(raw).namespace
+        self.namespaces[job_id] = namespace
         return namespace
 
     # ------------------------------------------------------------ the end of the entry
@@ -132,6 +130,9 @@ class Events:
         meta = self._meta
         surplus = meta.changes - meta.settings.events_max
         since_ms = meta.now_ms - meta.settings.events_keep_ms
+        first = self._view.first(Table.CHANGES)
+        if first is None or (surplus <= 0 and row_head(first[1])[0] >= since_ms):
+            return  # nearly always
         gone: list[tuple[bytes, int]] = []
         for key, raw in islice(self._view.scan(Table.CHANGES), rows):
             at_ms, count = row_head(raw)

@@ -32,13 +32,13 @@ from raftsched.core.rows import (
     decode_calendar,
     decode_instance,
     decode_job,
+    decode_meta,
     decode_namespace,
     decode_node_rule,
     decode_queue,
     decode_run_key,
     decode_session,
     encode_row,
-    read_meta,
 )
 from raftsched.core.rules.eligibility import Need, Offer
 from raftsched.core.rules.hosts import ASCII, Reading
@@ -77,10 +77,53 @@ _NEWLY = FINAL | {None}  # what an instance was that begins to wait: not there, 
 class Tx:
     """Applies the entries of one write batch: they share it, so that the counters are read and written once."""
 
+    __slots__ = (
+        "_meta_raw",
+        "_namespaces",
+        "_node_rules",
+        "_queues",
+        "_queues_changed",
+        "_run_keys",
+        "_run_keys_changed",
+        "_sessions",
+        "actions",
+        "audit",
+        "batches",
+        "by",
+        "changed_namespaces",
+        "circle_steps",
+        "ended",
+        "events",
+        "get_instance_row",
+        "get_job_row",
+        "index",
+        "indexed",
+        "indexed_jobs",
+        "lines",
+        "meta",
+        "minutes",
+        "now",
+        "offers",
+        "put_instance_row",
+        "put_job_row",
+        "ready_rows",
+        "repeated",
+        "some_can",
+        "term",
+        "timer_rows",
+        "unwritten",
+        "view",
+        "webhooks",
+    )
+
     def __init__(self, view: View) -> None:
         self.view = view
-        self.meta = read_meta(view)
-        self._meta_raw = encode_row(self.meta)
+        # Of the tables that every run reads and writes
+        self.get_job_row, self.put_job_row = view.getter(JOBS), view.putter(JOBS)
+        self.get_instance_row, self.put_instance_row = view.getter(INSTANCES), view.putter(INSTANCES)
+        raw = view.get(Table.META, META_KEY)
+        self.meta = decode_meta(raw)
+        self._meta_raw = encode_row(self.meta) if raw is None else raw
         self.now = self.meta.now_ms  # the time of the entry
         self.actions: list[Action] = []
         self.events = Events(view, self.meta)
@@ -209,7 +252,7 @@ class Tx:
     def job(self, job_id: int) -> Job | None:
         if not 0 <= job_id <= U64_MAX:
             return None
-        raw = self.view.get(JOBS, u64(job_id))
+        raw = self.get_job_row(u64(job_id))
         if raw is None:
             return None
         job = decode_job(raw)
@@ -229,7 +272,7 @@ class Tx:
         if job.policy.notify or job.watch_at_ms is not None:
             job.watch_at_ms = not_run_at(job)
         reindex_job(self, job)
-        self.view.put(JOBS, u64(job.id), encode_row(job))
+        self.put_job_row(u64(job.id), encode_row(job))
 
     def drop_job(self, job: Job) -> None:
         """Deletes the job and what it is counted and found by."""
@@ -241,7 +284,7 @@ class Tx:
             return None
         if key in self.unwritten:
             self.flush_new()
-        raw = self.view.get(INSTANCES, key)
+        raw = self.get_instance_row(key)
         if raw is None:
             return None
         instance = decode_instance(raw)
@@ -249,7 +292,7 @@ class Tx:
         return instance
 
     def has_instance(self, key: bytes) -> bool:
-        return key in self.unwritten or self.view.get(INSTANCES, key) is not None
+        return key in self.unwritten or self.get_instance_row(key) is not None
 
     def put_instance(self, instance: Instance, key: bytes | None = None) -> None:
         """Stores the instance and brings its index rows in step with it. `key`: its own, for callers who have it."""
@@ -257,7 +300,7 @@ class Tx:
             key = instance.key
         self._follow(instance, key)
         self.unwritten.pop(key, None)
-        self.view.put(INSTANCES, key, encode_row(instance))
+        self.put_instance_row(key, encode_row(instance))
 
     def put_new(self, instance: Instance, key: bytes) -> None:
         """Stores an instance that was not there before, with the end of the entry or when it is read: the caller
@@ -270,7 +313,7 @@ class Tx:
         for key, instance in self.unwritten.items():
             if self.indexed[key] is UNLISTED:
                 self._list(instance, key)
-            self.view.put(INSTANCES, key, encode_row(instance))
+            self.put_instance_row(key, encode_row(instance))
         self.unwritten.clear()
 
     def _list(self, instance: Instance, key: bytes) -> None:
@@ -310,16 +353,17 @@ class Tx:
     def _leave_workflow(self, root: bytes, key: bytes) -> None:
         """Deletes an instance's row in its workflow, and the workflow with the last of them."""
         self.view.delete(Table.WORKFLOWS, member_key(root, key))
-        if next(self.view.scan(Table.WORKFLOWS, root + b"\0", after(root)), None) is None:
+        if self.view.first(Table.WORKFLOWS, root + b"\0", after(root)) is None:
             self.view.delete(Table.WORKFLOWS, root)
 
     def session(self, number: int) -> Session | None:
+        if number in self._sessions:
+            return self._sessions[number]
         if not 0 <= number <= U64_MAX:
             return None
-        if number not in self._sessions:
-            raw = self.view.get(Table.SESSIONS, u64(number))
-            self._sessions[number] = None if raw is None else decode_session(raw)
-        return self._sessions[number]
+        raw = self.view.get(Table.SESSIONS, u64(number))
+        session = self._sessions[number] = None if raw is None else decode_session(raw)
+        return session
 
     def put_session(self, session: Session) -> None:
         self.forget_offers()

@@ -16,6 +16,16 @@ TABLES = (Table.JOBS, Table.DUE, Table.INSTANCES)
 SIZES = (0, 8, 265, 900, 5_000)  # the last does not fit into a page
 
 
+def look(r: random.Random, view: WriteView, table: Table, rows: dict[bytes, bytes], span: int) -> None:
+    """The ways of one table, and its first row: all of them by the cursor that puts."""
+    key, low, high = (u64(r.randrange(span)) for _ in range(3))
+    assert view.getter(table)(key) == rows.get(key)
+    if key in rows:
+        view.putter(table)(key, rows[key])
+    for bounds in ((), (low,), (low, high)):
+        assert view.first(table, *bounds) == next(view.scan(table, *bounds), None)
+
+
 @pytest.mark.parametrize("span", [40, 3_000])
 def test_rows_are_as_they_were_put(tmp_path: Path, span: int) -> None:
     seed = random.randrange(2**32)
@@ -38,6 +48,7 @@ def test_rows_are_as_they_were_put(tmp_path: Path, span: int) -> None:
                 else:
                     assert view.delete(table, key) == (rows.pop(key, None) is not None)
                 assert view.get(table, key) == rows.get(key)
+                look(r, view, table, rows, span)
             table = r.choice(TABLES)
             assert list(view.scan(table)) == sorted(expected[table].items())
             if r.random() < 0.2:

@@ -116,7 +116,11 @@ def fire(tx: Tx, c: Fire, skip: str | None = None) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.state is not _SCHEDULED:
         return STALE
-    if job.revision != c.revision or job.nominal_at_ms != c.nominal_at_ms or not plausible(c):
+    if job.revision != c.revision or job.nominal_at_ms != c.nominal_at_ms:
+        return STALE
+    if skip is None and plain.fire(tx, job, c):
+        return Accepted(job=job)
+    if not plausible(c):
         return STALE
     trigger = job.policy.trigger
     if trigger.calendar is not None and not calendar_is_current(tx, trigger, c.calendar):
@@ -125,8 +129,6 @@ def fire(tx: Tx, c: Fire, skip: str | None = None) -> Answer:
         return STALE
     if tx.meta.paused and skip is None:
         return Rejected("cluster-paused")
-    if skip is None and plain.fire(tx, job, c):
-        return Accepted(job=job)
     delay_ms = 0 if job.fire_at_ms is None else job.fire_at_ms - c.nominal_at_ms
     if trigger.once and trigger.calendar is None and trigger.max_runs is None:
         take_due(tx, job)  # what the steps below come to for the one time that there is: most fires are this

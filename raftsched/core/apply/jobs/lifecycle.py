@@ -372,7 +372,7 @@ def _make_room_for_revision(tx: Tx, job: Job) -> Rejected | None:
     """Makes room for one more earlier revision. Revisions go by themselves only when nothing of the job is active;
     where something always is, those that no instance runs any more are deleted here."""
     prefix = u64(job.id)
-    oldest = next(iter(tx.view.scan(Table.REVISIONS, prefix, after(prefix))), None)
+    oldest = tx.view.first(Table.REVISIONS, prefix, after(prefix))
     if oldest is None or job.revision - from_u64(oldest[0][8:]) < REVISIONS_MAX:
         return None
     rows = [tx.instance(key) for key in active_instances(tx, job)]

@@ -47,7 +47,7 @@ from raftsched.core.rules.executors import is_worker
 from raftsched.core.rules.intervals import retry_delay_ms
 from raftsched.core.rules.lateness import NOT_DUE, first_start
 from raftsched.core.rules.run_keys import PermitState
-from raftsched.core.tables import ASSIGNED, JOBS, assigned_key, u64
+from raftsched.core.tables import ASSIGNED, assigned_key, u64
 from raftsched.core.transitions import instance_after
 
 NOT_BEGUN = "not_begun"
@@ -76,7 +76,7 @@ def assign(tx: Tx, c: Assign) -> Answer:
         return STALE
     if instance.notice is not None and is_worker(session.node) and tx.meta.level >= NODES_DELIVER:
         return Rejected("not-possible", "Events are delivered by nodes, not by remote workers.")
-    job_raw = tx.view.get(JOBS, u64(instance.job_id)) if made is None or tx.meta.queues else b""
+    job_raw = tx.get_job_row(u64(instance.job_id)) if made is None or tx.meta.queues else b""
     if job_raw is None:
         return STALE
     refused = _refused_now(tx, session.node)
@@ -182,11 +182,21 @@ def _note_start(tx: Tx, instance: Instance, attempt: Attempt) -> tuple[bool, int
 
 
 def ended(tx: Tx, c: Ended) -> Answer:
-    return _ended(tx, c, None, None, None)
+    found = _live(tx, c.session, c.token)
+    if found is None or c.outcome in _NOT_REPORTED:
+        return STALE
+    job = tx.job(found[1].job_id)
+    if job is None or c.outcome is not _SUCCEEDED or not plain.succeed(tx, c, job, *found):
+        _ended(tx, c, job, *found, None, None, None)
+    return Accepted()
 
 
 def ended_with_report(tx: Tx, c: EndedWithReport) -> Answer:
-    return _ended(tx, c, c.verdict, c.delay_ms, c.said)
+    found = _live(tx, c.session, c.token)
+    if found is None or c.outcome in _NOT_REPORTED:
+        return STALE
+    _ended(tx, c, tx.job(found[1].job_id), *found, c.verdict, c.delay_ms, c.said)
+    return Accepted()
 
 
 def report_progress(tx: Tx, c: ReportProgress) -> Answer:
@@ -199,15 +209,17 @@ def report_progress(tx: Tx, c: ReportProgress) -> Answer:
     return Accepted()
 
 
-def _ended(tx: Tx, c: Ended, verdict: Verdict | None, delay_ms: int | None, said: SelfReport | None) -> Answer:
-    found = _live(tx, c.session, c.token)
-    if found is None or c.outcome in _NOT_REPORTED:
-        return STALE
-    key, instance, attempt = found
-    job = tx.job(instance.job_id)
-    unsaid = verdict is None and delay_ms is None and said is None
-    if c.outcome is _SUCCEEDED and unsaid and job is not None and plain.succeed(tx, c, job, key, instance, attempt):
-        return Accepted()
+def _ended(
+    tx: Tx,
+    c: Ended,
+    job: Job | None,
+    key: bytes,
+    instance: Instance,
+    attempt: Attempt,
+    verdict: Verdict | None,
+    delay_ms: int | None,
+    said: SelfReport | None,
+) -> None:
     first_heard, first, late_ms = False, False, 0
     if c.started_at_ms is not None:
         first_heard = attempt.started_at_ms is None
@@ -228,7 +240,6 @@ def _ended(tx: Tx, c: Ended, verdict: Verdict | None, delay_ms: int | None, said
         _close(tx, job, key, instance, attempt, c.outcome, begun=False)
     if first_heard and job is not None and instance.parent is None:
         tx.minutes.started(job.namespace, first, late_ms)
-    return Accepted()
 
 
 def lose_one(tx: Tx, c: LoseAttempt) -> Answer:

@@ -189,7 +189,7 @@ def release(tx: Tx, job: Job) -> None:
     """Lets the first held instances of the job go, as many as may run."""
     while job.held and can_start(job):
         prefix = u64(job.id)
-        row = next(tx.view.scan(Table.HELD, prefix, after(prefix)), None)
+        row = tx.view.first(Table.HELD, prefix, after(prefix))
         instance = None if row is None else tx.instance(row[0][16:])
         if instance is None:
             return

@@ -10,7 +10,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.ids import BACKFILL
 from raftsched.core.levels import SKIPS_ARE_JOINED
 from raftsched.core.model import ASKED_FOR, Instance, InstanceState, Job
-from raftsched.core.tables import BY_JOB, Table, after, by_job_key, from_by_job, u64
+from raftsched.core.tables import BY_JOB, after, by_job_key, from_by_job, u64
 
 _SUCCEEDED = InstanceState.SUCCEEDED
 GOOD = (InstanceState.SUCCEEDED,)
@@ -45,7 +45,7 @@ def keep(tx: Tx, job: Job, instance: Instance) -> None:
 
 def keep_for_age(tx: Tx, job: Job, instance: Instance) -> None:
     """Applies retention by age. The caller stores the instance, which BY_JOB lists."""
-    tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
+    tx.view.put(BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
     instance.purge_at_ms = keep_until(tx, job, instance)
 
 
@@ -72,16 +72,9 @@ def keep_until(tx: Tx, job: Job, instance: Instance) -> int:
 def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: Instance, surplus: int) -> None:
     """Drops a few of the oldest instances: a lowered retention is reached over the next ends. Only the oldest rows are
     searched; where the history of another outcome is longer than that, age has to do."""
-    prefix = u64(job.id)
-    surplus = min(surplus, DROP_MAX)
-    oldest: list[bytes] = []
-    for key, state in islice(tx.view.scan(Table.BY_JOB, prefix, after(prefix)), LOOK_MAX):
-        if state[0] in states and key[16:] != _BACKFILLED:
-            oldest.append(from_by_job(key))
-            if len(oldest) >= surplus:
-                break
-    for old in oldest:
-        if old == current.key:
+    own = current.key
+    for old in _oldest(tx, job, states, min(surplus, DROP_MAX)):
+        if old == own:
             current.purge_at_ms = tx.now  # the caller stores it; the next pruning takes it
             continue
         row = tx.instance(old)
@@ -90,6 +83,21 @@ def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: I
             tx.put_instance(row)
         elif row is not None:
             drop_instance(tx, job, row)
+
+
+def _oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], limit: int) -> list[bytes]:
+    """Returns the keys of the oldest instances in these states, as far as they are looked for."""
+    prefix = u64(job.id)
+    row = tx.view.first(BY_JOB, prefix) if limit == 1 else None
+    if row is not None and row[1][0] in states and row[0][:8] == prefix and row[0][16:] != _BACKFILLED:
+        return [from_by_job(row[0])]  # nearly always
+    found: list[bytes] = []
+    for key, state in islice(tx.view.scan(BY_JOB, prefix, after(prefix)), LOOK_MAX):
+        if state[0] in states and key[16:] != _BACKFILLED:
+            found.append(from_by_job(key))
+            if len(found) >= limit:
+                break
+    return found
 
 
 def drop_instance(tx: Tx, job: Job | None, instance: Instance) -> None:

@@ -7,7 +7,7 @@ property test applies the same entries with it and without, and compares every r
 
 from __future__ import annotations
 
-from raftsched.bounds import ERROR_MAX, PRIORITY_MAX
+from raftsched.bounds import ERROR_MAX, PRIORITY_MAX, TIME_MAX_MS
 from raftsched.core.actions import (
     AttemptAssigned,
     AttemptEnded,
@@ -17,7 +17,7 @@ from raftsched.core.actions import (
     InstanceTimer,
     JobDue,
 )
-from raftsched.core.apply.indexes import NO_ROWS, UNLISTED, count_job, drop_due, put_due
+from raftsched.core.apply.indexes import UNLISTED, count_job, drop_due, put_due
 from raftsched.core.apply.runs.history import keep_newest
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Assign, Ended, Fire
@@ -40,7 +40,7 @@ from raftsched.core.model import (
 from raftsched.core.rows import encode_row
 from raftsched.core.rules.intervals import next_every
 from raftsched.core.subjects.changes import InstanceChange, InstanceEvent, JobChange, JobEvent
-from raftsched.core.tables import ASSIGNED, BY_JOB, INSTANCES, JOBS, PURGE, assigned_key, by_job_key, purge_key, u64
+from raftsched.core.tables import ASSIGNED, BY_JOB, PURGE, assigned_key, by_job_row, job_purge_key, purge_key, u64
 from raftsched.core.transitions import instance_after, job_after
 
 _STATE, _JOB_STATE = InstanceEvent.STATE, JobEvent.STATE
@@ -51,11 +51,10 @@ _SCHEDULED = JobState.SCHEDULED
 _OVER = job_after(_SCHEDULED, "exhaust")
 _CREATED, _ASSIGNED, _FINAL = StepKind.CREATED, StepKind.ASSIGNED, StepKind.FINAL
 _EVERY, _FIXED_RATE = TriggerKind.EVERY, EveryMode.FIXED_RATE
-_PLAIN_KINDS = (TriggerKind.IN, TriggerKind.AT, _EVERY, TriggerKind.CRON, TriggerKind.RRULE)
+_ONCE = (TriggerKind.AT, TriggerKind.IN)
+_PLAIN_KINDS = (*_ONCE, _EVERY, TriggerKind.CRON, TriggerKind.RRULE)
 _REPLACE = Overlap.REPLACE
 _IS_WAITING_ROW, _IS_DONE_ROW = bytes((_WAITING,)), bytes((_DONE,))
-_IS_LAUNCHED = _LAUNCHED, NO_ROWS
-_IS_DONE = _DONE, NO_ROWS
 
 
 def is_plain(policy: Policy) -> bool:
@@ -79,27 +78,33 @@ def is_plain(policy: Policy) -> bool:
 def fire(tx: Tx, job: Job, c: Fire) -> bool:
     """Makes the run of a job that is due. Returns whether it did: the next time is another one then, and all is
     stored."""
-    policy, nominal_at_ms, now = job.policy, job.nominal_at_ms, tx.now
-    meta, trigger = tx.meta, policy.trigger
-    if job.active or nominal_at_ms is None or nominal_at_ms != job.fire_at_ms or meta.queues or not is_plain(policy):
+    policy, nominal_at_ms, meta, now = job.policy, c.nominal_at_ms, tx.meta, tx.now
+    if job.active or meta.paused or meta.queues or c.missed_count or c.missed or not is_plain(policy):
         return False
-    if job.counted != _SCHEDULED or job.watch_at_ms is not None:
+    if nominal_at_ms != job.fire_at_ms or not 0 <= nominal_at_ms <= TIME_MAX_MS or job.watch_at_ms is not None:
         return False
+    if job.counted != _SCHEDULED:
+        return False
+    trigger = policy.trigger
     due_at_ms, wake_at_ms, upcoming = nominal_at_ms, None, None
-    if not trigger.once:
+    if trigger.kind not in _ONCE:
         late_ms = now - nominal_at_ms
         if trigger.kind is not _EVERY:
-            upcoming = None if c.missed else c.next_nominal_at_ms
-        elif late_ms < trigger.period_ms:
+            upcoming = c.next_nominal_at_ms
+            if c.zones != meta.zones or upcoming is None or not nominal_at_ms < upcoming <= TIME_MAX_MS:
+                return False
+        elif c.next_nominal_at_ms is None and late_ms < trigger.period_ms:
             upcoming = next_every(trigger, now if late_ms > 0 else nominal_at_ms, job.anchor_at_ms)
         if upcoming is None or late_ms > policy.misfire.grace_ms:
             return False
         wake_at_ms = now + meta.settings.start_deadline_ms
+    elif c.next_nominal_at_ms is not None:
+        return False
     elif job.anchor_at_ms > nominal_at_ms:
         due_at_ms = job.anchor_at_ms
     job_id = job.id
     key = pack_instance(nominal_at_ms, job_id, 0)
-    if tx.has_instance(key):
+    if (job.runs or job.others or job.revision > 1 or wake_at_ms is not None) and tx.has_instance(key):
         return False
     score_ms = now + (PRIORITY_MAX - policy.priority) * meta.settings.ageing_ms
     instance = Instance(
@@ -123,10 +128,10 @@ def fire(tx: Tx, job: Job, c: Fire) -> bool:
     job.last_instance = key
     job.nominal_at_ms = job.fire_at_ms = upcoming
     job.never_fires = False
-    actions, was = tx.actions, tx.indexed_jobs[job_id]
+    actions = tx.actions
     if wake_at_ms is not None:
         job.zones = c.zones
-        tx.view.put(BY_JOB, by_job_key(key), _IS_WAITING_ROW)
+        tx.view.put(BY_JOB, by_job_row(job_id, nominal_at_ms, 0), _IS_WAITING_ROW)
     actions.append(InstanceReady(key, 0, score_ms))
     if wake_at_ms is not None:
         actions.append(InstanceTimer(key, wake_at_ms))
@@ -140,8 +145,7 @@ def fire(tx: Tx, job: Job, c: Fire) -> bool:
     if upcoming is not None:
         put_due(tx, upcoming, job_id)
         actions.append(JobDue(job_id, job.revision, upcoming))
-    tx.indexed_jobs[job_id] = upcoming, was[1], was[2], was[3]
-    tx.view.put(JOBS, u64(job_id), encode_row(job))
+    tx.put_job_row(u64(job_id), encode_row(job))
     return True
 
 
@@ -162,12 +166,11 @@ def assign(tx: Tx, c: Assign, made: Instance) -> int | None:
     made.state = _LAUNCHED
     made.wake_at_ms = None
     made.steps.append(Step(_ASSIGNED, tx.index, tx.term, 0, None, token))
-    tx.indexed[key] = _IS_LAUNCHED
     changes = tx.events.changes
-    namespace = tx.events.namespace(job_id)
+    namespace = tx.events.namespaces[job_id]  # of the job, which was read in this entry
     changes.append(InstanceChange(_STATE, _LAUNCHED, namespace, made.nominal_at_ms, job_id, 0, 1, node, None, False))
     del tx.unwritten[key]
-    tx.view.put(INSTANCES, key, encode_row(made))
+    tx.put_instance_row(key, encode_row(made))
     tx.view.put(ASSIGNED, assigned_key(session.id, token), key)
     tx.actions.append(AttemptAssigned(node, session.id, token, key, "", ""))
     return token
@@ -187,7 +190,7 @@ def succeed(tx: Tx, c: Ended, job: Job, key: bytes, instance: Instance, attempt:
         return False
     if instance.notice is not None or job.watch_at_ms is not None or not is_plain(policy):
         return False
-    now, job_id, once = tx.now, job.id, policy.trigger.once
+    now, job_id, once = tx.now, job.id, policy.trigger.kind in _ONCE
     if once:
         if job.nominal_at_ms is not None or job.failed or instance.nominal_at_ms != scheduled_ms(job):
             return False
@@ -195,7 +198,7 @@ def succeed(tx: Tx, c: Ended, job: Job, key: bytes, instance: Instance, attempt:
         return False
     view, actions, namespace = tx.view, tx.actions, job.namespace
     started_at_ms, error, result = c.started_at_ms, c.error, c.result
-    late_ms = started_at_ms - instance.due_at_ms
+    late_ms = started_at_ms - instance.nominal_at_ms - instance.jitter_ms - instance.overdue_ms
     attempt.started_at_ms, attempt.ended_at_ms, attempt.outcome = started_at_ms, c.ended_at_ms, c.outcome
     attempt.exit_code = c.exit_code
     attempt.error = error if error is None else error[:ERROR_MAX]
@@ -217,26 +220,21 @@ def succeed(tx: Tx, c: Ended, job: Job, key: bytes, instance: Instance, attempt:
     job.succeeded += 1
     tx.minutes.succeeded(namespace, late_ms)
     if once:
-        tx.indexed[key] = _IS_DONE
-        was = tx.indexed_jobs[job_id]
         job.state, job.modified_at_ms = _OVER, now
         job.never_fires = False
-        job.purge_at_ms = purge_at_ms = now + meta.settings.once_succeeded_keep_ms
+        job.purge_at_ms = now + meta.settings.once_succeeded_keep_ms
         tx.events.changes.append(JobChange(_JOB_STATE, _OVER, namespace, job_id, 1))
         count_job(tx, job)
-        tx.indexed_jobs[job_id] = was[0], purge_at_ms, was[2], was[3]
-        view.put(PURGE, purge_key(purge_at_ms, job_id), b"")
+        view.put(PURGE, job_purge_key(job.purge_at_ms, job_id), b"")
     else:
-        view.put(BY_JOB, by_job_key(key), _IS_DONE_ROW)
+        view.put(BY_JOB, by_job_row(job_id, instance.nominal_at_ms, 0), _IS_DONE_ROW)
         instance.purge_at_ms = now + policy.retention.max_age_ms
         if job.succeeded > policy.retention.succeeded:
             keep_newest(tx, job, instance)
-        purge_at_ms = instance.purge_at_ms
-        tx.indexed[key] = _DONE, (None, 0, None, None, None, purge_at_ms, None)
-        view.put(PURGE, purge_key(purge_at_ms, job_id, key), b"")
+        view.put(PURGE, purge_key(instance.purge_at_ms, job_id, key), b"")
     tx.events.changes.append(
         InstanceChange(_STATE, _DONE, namespace, instance.nominal_at_ms, job_id, 0, 1, node, None, False)
     )
-    view.put(JOBS, u64(job_id), encode_row(job))
-    view.put(INSTANCES, key, encode_row(instance))
+    tx.put_job_row(u64(job_id), encode_row(job))
+    tx.put_instance_row(key, encode_row(instance))
     return True
