@@ -1,4 +1,4 @@
-"""What the life of a one-shot costs in rows: each put, delete and decode counts, on every node, for every run."""
+"""What a run costs in rows: each put, delete and decode counts, on every node, for every run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from raftsched.core.apply import tx as tx_module
 from raftsched.core.commands import Command, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.ids import instance_key
-from raftsched.core.model import Outcome, Placement
+from raftsched.core.model import Outcome, Placement, Retention
 from raftsched.core.subjects.changes import PER_ROW
 from raftsched.core.tables import Table
-from tests.support.memory_view import T0, MemoryView, World, at, policy
+from tests.support.memory_view import T0, MemoryView, World, at, every, policy
 
 FEW, MANY = 2 * PER_ROW, 4 * PER_ROW  # commands: their events fill whole rows
 DUE_MS = T0 + 60_000
@@ -107,4 +107,41 @@ def test_the_life_of_a_one_shot(monkeypatch: pytest.MonkeyPatch) -> None:
         **{"put JOBS": 1, "put INSTANCES": 1, "put PURGE": 1, "delete ASSIGNED": 1},
         **{"decode_job": 1, "decode_instance": 1},
         "put CHANGES": 2 * events,
+    }
+
+
+def test_the_run_of_a_recurring_job_with_full_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House(monkeypatch)
+    kept = policy(every(60_000), retention=Retention(succeeded=1))
+    made = house.entry([c.CreateJob("default", None, kept, b"{}") for _ in range(FEW + MANY)])
+    jobs = [answer.job.id for answer in made if answer.job is not None]
+    todo: list[int] = []
+    tokens: list[int] = []
+
+    def fire_and_assign(count: int) -> None:
+        commands: list[Command] = []
+        for job in [todo.pop() for _ in range(count)]:
+            commands.append(c.Fire(job, 1, house.world.now))
+            commands.append(c.Assign(instance_key(house.world.now, job), house.session, Placement(1, 8, 1, 1)))
+        tokens.extend(answer.number for answer in house.entry(commands) if answer.number is not None)
+
+    def end(count: int) -> None:
+        at_ms = house.world.now
+        ends = [tokens.pop() for _ in range(count)]
+        house.entry([c.Ended(house.session, token, Outcome.SUCCEEDED, at_ms, at_ms + 9, 0) for token in ends])
+
+    for _ in range(2):
+        house.world.now += 60_000
+        todo.extend(jobs)
+        fired = house.step(fire_and_assign)
+        ended = house.step(end)
+    events = 1 / PER_ROW
+    assert fired == {
+        **{"put JOBS": 1, "put INSTANCES": 1, "put BY_JOB": 1, "put ASSIGNED": 1, "put DUE": 1, "delete DUE": 1},
+        **{"decode_job": 1, "put CHANGES": 2 * events},
+    }
+    assert ended == {
+        **{"put JOBS": 1, "put INSTANCES": 1, "put BY_JOB": 1, "put PURGE": 1, "delete ASSIGNED": 1},
+        **{"delete INSTANCES": 1, "delete BY_JOB": 1, "delete PURGE": 1},  # of the one that history lets go
+        **{"decode_job": 1, "decode_instance": 2, "put CHANGES": events},
     }
