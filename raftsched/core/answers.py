@@ -34,6 +34,7 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     operation: Operation | None = None
     note: bytes = b""  # Note: the answer that is remembered; KillWorkflow: where the next one goes on, empty: nowhere
     unchanged: bool = False  # all was already as it was asked for, and stays so: nothing to note
+    each: tuple[Accepted | Rejected, ...] = ()  # CreateJobs: of each job; `number` says how many were made by it
 
 
 Answer = Accepted | Rejected

@@ -46,6 +46,7 @@ from raftsched.core.subjects.command import Command
 from raftsched.core.subjects.firing import Fire, ScheduleJob, TriggerFire, TriggerSchedule
 from raftsched.core.subjects.keyed import Idempotent, StoredResponse
 from raftsched.core.subjects.namespace import DeleteNamespace, PutNamespace
+from raftsched.core.subjects.new_jobs import CreateJob, CreateJobs
 from raftsched.core.subjects.operations import CancelOperation, StartOperation, StepOperation
 from raftsched.core.subjects.queue import DeleteQueue, PutQueue
 from raftsched.core.subjects.secret import DeleteSecret, PutSecret
@@ -72,6 +73,8 @@ __all__ = [  # beside what is defined here
     "CancelOperation",
     "CloseSession",
     "Command",
+    "CreateJob",
+    "CreateJobs",
     "CreateToken",
     "CreateWorkerToken",
     "DeleteQueue",
@@ -108,23 +111,6 @@ __all__ = [  # beside what is defined here
 ]
 
 # ---------------------------------------------------------------- commands: jobs
-
-
-class CreateJob(Command, frozen=True, tag=10, gc=False):
-    """A name that exists: the same content answers with the job there is, another content is refused, and so is
-    `suspended` while it is scheduled. With `replace` it takes the new content instead (create or replace)."""
-
-    namespace: str
-    name: str | None
-    policy: Policy
-    body: bytes
-    suspended: bool = False
-    replace: bool = False
-    if_none: bool = False  # create only: an existing name is refused whatever it holds
-    key: bytes = b""  # hash of the caller's Idempotency-Key: under the same one the same job is answered, once made
-    digest: bytes = b""  # hash of the request that goes with the key
-    place: int | None = None  # in the batch, or the part of one, that the key is of
-    defaults: int | None = None  # revision of the namespace that it was filled in from; refused when that is no more so
 
 
 class EditJob(Command, frozen=True, tag=11):
@@ -360,6 +346,7 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     14: (RunNow, "manual.run_now"),
     15: (SkipNext, "manual.skip_next"),
     16: (Backfill, "manual.backfill"),
+    17: (CreateJobs, "alike.create_jobs"),
     20: (ScheduleJob, "firing.schedule_job"),
     21: (Fire, "firing.fire"),
     22: (Assign, "attempts.assign"),

@@ -25,6 +25,7 @@ from raftsched.cluster_settings import SETTINGS, Settings
 from raftsched.core.commands import (
     Attributed,
     BindSession,
+    CreateJobs,
     CreateWorkerToken,
     EditJob,
     EndedWithReport,
@@ -66,7 +67,7 @@ HISTORY = {
     5: "a second copy of output",
     6: "deliveries on nodes only; sessions of remote workers that are their token's; an audit by subject; "
     "variables of jobs, and those that nodes take from them; the time zone data that times are computed with; "
-    "when there was a backup",
+    "when there was a backup; jobs that are alike by one command",
 }
 
 # What apply does otherwise from a level on.
@@ -86,13 +87,14 @@ SKIPS_ARE_JOINED = 6  # due times of a job next to each other that did not start
 
 # What proposers do otherwise, because all nodes can tell what it means.
 SESSIONS_ARE_BOUND = 6  # the nonce of a remote worker's session is made of its secret and its token's owner
+JOBS_ARE_JOINED = 6  # jobs of a batch that are alike are one command
 
 # Commands of later levels -> their level
 SINCE: dict[type, int] = {
     **dict.fromkeys((OpenWorker, CreateWorkerToken, Split), 2),
     **dict.fromkeys((PromoteDue, Watch, NoteDisk, EndedWithReport, ReportProgress, KillWorkflow), 3),
     RaiseLevel: 4,
-    **dict.fromkeys((UseZones, SettleZones, MoveJob, BindSession, NoteBackup), 6),
+    **dict.fromkeys((UseZones, SettleZones, MoveJob, BindSession, NoteBackup, CreateJobs), 6),
 }
 
 # Fields of structs that commands hold, and members of enumerations, that came later -> their level. At its default a

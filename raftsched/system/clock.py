@@ -38,3 +38,9 @@ class SystemClock:
 def thread_s() -> float:
     """Returns the seconds of processor time that this thread has had: what it did, not what it waited for."""
     return time.thread_time()
+
+
+def passed_s() -> float:
+    """Returns the seconds that have passed, from an origin of no meaning. Of them a thread had at most as many of
+    processor time; to ask takes a tenth of what `thread_s` takes, which is a call of the system."""
+    return time.monotonic()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Token
+from itertools import chain
 
 from opentelemetry.trace import Span, SpanContext, SpanKind, Status, StatusCode
 
@@ -127,7 +128,7 @@ class RequestTrace:
         span = self._begun()
         if not span.is_recording():
             return
-        for answer in answers:
+        for answer in chain.from_iterable((getattr(answer, "each", ()) or (answer,)) for answer in answers):
             if not isinstance(answer, Accepted) or answer.job is None:
                 continue
             if self._links >= LINKS_MAX:

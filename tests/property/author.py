@@ -46,7 +46,7 @@ from raftsched.core.subjects.webhook import (
 )
 from raftsched.core.subjects.zones import MoveJob, SettleZones, TriggerMove, UseZones
 from raftsched.core.tables import Table, due_day, from_u64
-from tests.property.jobs_at_random import CALENDARS, HOOKS, QUEUES, body, listened_to, notify, policy
+from tests.property.jobs_at_random import CALENDARS, HOOKS, QUEUES, alike, body, listened_to, notify, policy
 from tests.support.invariants import violations
 from tests.support.memory_view import NODES, T0, MemoryView
 
@@ -179,6 +179,7 @@ class Author:
             self._assign: 12,
             self._end: 12,
             self._create: 14,
+            self._create_alike: 3,
             self._start: 3,
             self._edit: 4,
             self._state: 4,
@@ -242,7 +243,7 @@ class Author:
         on = r.choice([trigger.after.on, AfterOn.ENDED])
         return msgspec.structs.replace(trigger, after=msgspec.structs.replace(trigger.after, jobs=tuple(names), on=on))
 
-    def _create(self) -> Command:
+    def _create(self) -> c.CreateJob:
         """Mostly a job that needs nothing which may not be there."""
         r = self.random
         if r.random() < 0.7:
@@ -271,6 +272,10 @@ class Author:
             r.choice([None, None, 0, 1, 2, 3, 511, 512, -1]) if named[0] else None,
             r.choice([None] * 9 + [0, self._space_revision(), self._space_revision()]),
         )
+
+    def _create_alike(self) -> Command:
+        """Jobs that differ in what one command can carry of many; sometimes in nothing."""
+        return alike(self._create(), self.random, self.now)
 
     def _edit(self) -> Command:
         r = self.random

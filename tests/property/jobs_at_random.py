@@ -7,6 +7,7 @@ import random
 import msgspec
 
 from raftsched.bounds import DAY_MS
+from raftsched.core.commands import CreateJob, CreateJobs
 from raftsched.core.limits import policy_error
 from raftsched.core.model import (
     After,
@@ -167,4 +168,24 @@ def body(r: random.Random) -> bytes:
             b'{"handler":{"http":{"body":{"$secret":"pw"},"headers":{"X":{"$secret":"d/pw"}}}}}',
             b'{"handler":{"env":{"$secret":"pw","B":{"$secret":7}}},"params":[{"$secret":{}}]}',
         ]
+    )
+
+
+def alike(one: CreateJob, r: random.Random, now: int) -> CreateJobs:
+    """Returns some jobs that are like this one."""
+    count = r.choice([0, 1, 2, 3, 6])
+    times = [now + r.choice([0, 1, 30_000, DAY_MS]) for _ in range(count - 1)]
+    names = r.choice([("a", "b", "e", None), ("f", "g", "x" * 600), ("i", "j", "k", "l", "m", "")])
+    places = r.sample([0, 1, 2, 3, 4, 5, 6, 511, 512, -1], count)
+    return CreateJobs(
+        one.namespace,
+        one.policy,
+        tuple(r.choice([one.body, body(r)]) for _ in range(count)),
+        (*times, r.choice([now, now, -1, 2**62]))[-count:] if count and r.random() < 0.6 else (),
+        tuple(r.choice(names) for _ in range(count)) if r.random() < 0.4 else (),
+        one.suspended,
+        one.key,
+        one.digest,
+        tuple(places) if one.key else (),
+        one.defaults,
     )

@@ -17,7 +17,7 @@ from collections import OrderedDict, deque
 from weakref import WeakKeyDictionary
 
 from raftsched.api.auth.callers import caller
-from raftsched.system.clock import thread_s
+from raftsched.system.clock import passed_s, thread_s
 
 SLICE_S = 0.002  # of processor time between two turns of the event loop
 
@@ -77,26 +77,32 @@ def _queue() -> _Queue:
 class Slices:
     """The slices of one request. The first is what is left of that of this iteration of the event loop."""
 
-    __slots__ = ("_end_s", "_owner")
+    __slots__ = ("_end_s", "_look_s", "_owner")
 
     def __init__(self) -> None:
         who = caller()
         self._owner = who.actor or who.name
         self._end_s = _queue().end_s()
+        self._look_s = 0.0  # by `passed_s`: before it the slice cannot be over, whatever this thread did
 
     @property
     def over(self) -> bool:
-        """Returns whether others are to have their turn: for code that cannot wait, and ends its piece instead."""
-        return thread_s() >= self._end_s
+        """Returns whether others are to have their turn. To be asked after each step that takes more than a few
+        microseconds."""
+        now_s = passed_s()
+        if now_s < self._look_s:
+            return False
+        left_s = self._end_s - thread_s()
+        self._look_s = now_s + left_s
+        return left_s <= 0
 
     async def turn(self) -> None:
-        """Lets others have their turn when the slice is over. To be called after each step that takes more than a few
-        microseconds."""
-        if thread_s() >= self._end_s:
+        """Lets others have their turn when the slice is over."""
+        if self.over:
             await self.next()
 
     async def next(self) -> None:
         """Lets others have their turn, and begins the next slice."""
         queue = _queue()
         await queue.turn(self._owner)
-        self._end_s = queue.end_s()
+        self._end_s, self._look_s = queue.end_s(), 0.0

@@ -1,14 +1,16 @@
 """POST /v1/jobs:batch: up to 10,000 jobs, a result for each, in order.
 
-The body is cut into the texts of jobs, which are read one by one, in slices of time. The commands travel in several
-proposals at once; the outcome of one proposal does not touch the others.
+The body is cut into the texts of jobs, which are read one by one, in slices of time. Those next to each other that are
+alike are one command. The commands travel in several proposals at once; the outcome of one proposal does not touch the
+others.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 import msgspec
@@ -23,15 +25,16 @@ from raftsched.api.http.problems import Problem, body_of, from_rejected
 from raftsched.api.http.replies import reply
 from raftsched.api.http.requests import catch_up
 from raftsched.api.http.slices import Slices
-from raftsched.api.jobs.parse import create_command, read_job
+from raftsched.api.jobs.alike import AlikeJobs, Group
+from raftsched.api.jobs.parse import Content
 from raftsched.api.jobs.render import STATE_NAMES, next_fire_at_ms
 from raftsched.api.jobs.resolving import TRIES, defaults_change_too_often, refresh_defaults
 from raftsched.api.jobs.texts import AT_ONCE, job_texts
 from raftsched.api.resources.webhooks_seen import is_limited, refuse_unseen
 from raftsched.api.serving import serves
-from raftsched.cluster_settings import Settings
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import job_text
+from raftsched.core.levels import JOBS_ARE_JOINED
 from raftsched.core.subjects.idempotency import BATCH_PLACES, item_result
 from raftsched.core.subjects.namespace import DEFAULTS_STALE
 from raftsched.errors import RaftschedError
@@ -39,7 +42,7 @@ from raftsched.raft import settle
 from raftsched.surface import jobs
 from raftsched.surface.job_shapes import BatchMade
 
-PROPOSAL_COMMANDS = 1_000
+PROPOSAL_JOBS = 1_000
 PROPOSAL_BYTES = 256 * 1024
 
 _encode = msgspec.json.Encoder().encode
@@ -70,15 +73,21 @@ async def create_batch(ctx: ApiContext, call: Call[Any]) -> web.Response:
 
 
 class _Proposal:
-    """Commands on their way, and the places of their jobs in the batch."""
+    """Commands on their way, and for each of them the places of its jobs in the batch."""
 
-    def __init__(self, ctx: ApiContext, places: list[int], commands: list[bytes]) -> None:
+    def __init__(self, ctx: ApiContext, places: list[list[int]], commands: list[bytes]) -> None:
         self.places = places
         self.answers: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
         try:
             ctx.propose_then(commands, partial(settle, self.answers))
         except RaftschedError as error:
             self.answers.set_exception(error)
+
+    def each(self) -> Iterator[tuple[int, Answer]]:
+        """Yields the places and the answers of their jobs. Raises RaftschedError."""
+        for places, answer in zip(self.places, self.answers.result(), strict=True):
+            several = isinstance(answer, Accepted) and answer.each
+            yield from zip(places, several or repeat(answer, len(places)), strict=True)
 
 
 async def _answer_again(ctx: ApiContext, parts: Sequence[Named], results: list[bytes], slices: Slices) -> None:
@@ -101,39 +110,44 @@ async def _propose(
     ctx: ApiContext, given: Sequence[bytes], parts: Sequence[Named], results: list[bytes], slices: Slices
 ) -> list[_Proposal]:
     """Starts the proposals; what is refused here, or has a result already, has one afterwards."""
-    settings, now_ms = ctx.settings(), ctx.now_ms()
+    jobs = AlikeJobs(ctx.settings(), ctx.now_ms(), ctx.defaults_of)
+    joins = ctx.meta().level >= JOBS_ARE_JOINED
     proposals: list[_Proposal] = []
-    places: list[int] = []
-    commands: list[bytes] = []
-    size = 0
-    for place, job in enumerate(given):
-        if results[place]:
-            continue
-        try:
-            command = _command(ctx, job, settings, now_ms, parts[place // BATCH_PLACES], place % BATCH_PLACES)
-        except Problem as problem:
-            results[place] = _failure(problem)
-        else:
-            places.append(place)
-            commands.append(command)
-            size += len(command)
-            if size >= PROPOSAL_BYTES or len(commands) >= PROPOSAL_COMMANDS:
-                proposals.append(_Proposal(ctx, places, commands))
-                places, commands, size = [], [], 0
-        await slices.turn()
-    if commands:
-        proposals.append(_Proposal(ctx, places, commands))
+    groups: list[Group] = []
+    size = count = 0
+    for place, raw in enumerate(given):
+        if not results[place]:
+            try:
+                content = _read(ctx, jobs, raw)
+            except Problem as problem:
+                results[place] = _failure(problem)
+            else:
+                name = parts[place // BATCH_PLACES]
+                if not (joins and groups and groups[-1].takes(content, name, place)):
+                    groups.append(Group(content, name, place))
+                    size += len(raw)
+                size += len(content.body)
+                count += 1
+                if size >= PROPOSAL_BYTES or count >= PROPOSAL_JOBS:
+                    proposals.append(_proposal(ctx, groups))
+                    groups, size, count = [], 0, 0
+        if slices.over:
+            await slices.next()
+    if groups:
+        proposals.append(_proposal(ctx, groups))
     return proposals
 
 
-def _command(ctx: ApiContext, job: bytes, settings: Settings, now_ms: int, name: Named, place: int) -> bytes:
-    content = read_job(job, settings, now_ms, ctx.defaults_of)
+def _proposal(ctx: ApiContext, groups: list[Group]) -> _Proposal:
+    return _Proposal(ctx, [group.places for group in groups], [group.command() for group in groups])
+
+
+def _read(ctx: ApiContext, jobs: AlikeJobs, raw: bytes) -> Content:
+    content = jobs.read(raw)
     if content.has_own_notify and is_limited():
         with ctx.read() as view:
             refuse_unseen(view, content, None)
-    if not name.key:
-        return create_command(content)
-    return create_command(content, key=name.key, digest=name.digest, place=place)
+    return content
 
 
 async def _gather(
@@ -148,17 +162,18 @@ async def _gather(
     again = False
     for proposal in proposals:
         try:
-            answers = proposal.answers.result()
+            proposal.answers.result()
         except RaftschedError as error:
             first = first or error
             failures += 1
             failed = _failure(error)
-            for place in proposal.places:
+            for place in chain.from_iterable(proposal.places):
                 results[place] = failed
             continue
-        for place, answer in zip(proposal.places, answers, strict=True):
+        for place, answer in proposal.each():
             again = _render(ctx, place, answer, results) or again
-            await slices.turn()
+            if slices.over:
+                await slices.next()
     if first_time and first is not None and failures == len(proposals) and first.code != "unknown-outcome":
         raise first  # nothing was proposed: the whole batch may be sent again
     return again

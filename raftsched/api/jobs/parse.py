@@ -35,7 +35,7 @@ DefaultsLookup = Callable[[str], NamespaceDefaults]  # namespace -> its defaults
 _TRIGGERS = ("/trigger", "/triggers", "/max_runs")
 _BACKSLASH = ord("\\")
 _EMPTY_PARAMS = re.compile(rb'"params": ?\{\}')
-_json = msgspec.json.Encoder(order="deterministic").encode
+canonical = msgspec.json.Encoder(order="deterministic").encode
 _decoder = msgspec.json.Decoder(JobIn)
 
 
@@ -50,6 +50,7 @@ class Content:
     suspended: bool
     defaults: int | None = None  # revision of the namespace that it was filled in from
     has_own_notify: bool = False  # itself, not by these defaults
+    shape: object = None  # jobs of the same one differ in trigger, params and name alone (alike.py); None: not known
 
 
 def no_defaults(namespace: str) -> NamespaceDefaults:
@@ -87,6 +88,13 @@ def read_job(
     content = content_of(given, settings, now_ms, errors, kept, namespace)
     if errors:
         raise refused(errors)
+    refuse_repeats(raw, content, has_params=bool(given.params), filled=filled)
+    content.defaults, content.has_own_notify = found.revision, has_own_notify
+    return content
+
+
+def refuse_repeats(raw: bytes, content: Content, *, has_params: bool, filled: bool = False) -> None:
+    """Raises Problem for a body in which a key is given twice. `filled`: its content has more than was said."""
     # A key given twice leaves one colon more than there are in what was understood. So does what is left out of it,
     # such as a default: only then is it worth reading the text again. Params that are empty are often said.
     # `said` counts the fields of the request that are not in `content.body`. It has to have all of them: one that it
@@ -94,12 +102,10 @@ def read_job(
     # though it is in the body, or was not given, hides a key that was given twice.
     said = (content.name is not None) + (content.namespace is not None) + content.suspended
     more = raw.count(b":") - content.body.count(b":") - said
-    if more == 1 and not given.params and _EMPTY_PARAMS.search(raw):
+    if more == 1 and not has_params and _EMPTY_PARAMS.search(raw):
         more = 0
     if more > 0 or filled or (_BACKSLASH in raw and b"\\u00" in raw):
         strict.refuse_repeats(raw)
-    content.defaults, content.has_own_notify = found.revision, has_own_notify
-    return content
 
 
 def read_plain(
@@ -213,11 +219,11 @@ def content_of(
     given.name = given.namespace = None
     given.suspended = False
     leave_out_defaults(given)
-    body = _json(given)
+    body = canonical(given)
     if len(body) > settings.body_max_bytes:
         errors.append(
             FieldError("", f"takes {len(body):,} bytes; {settings.body_max_bytes:,} is the limit", "out-of-range")
         )
     elif len(body) > RUN_MAX:
-        check_run(len(_json(given.handler)), len(_json(given.params or {})), errors)
+        check_run(len(canonical(given.handler)), len(canonical(given.params or {})), errors)
     return Content(namespace, name, policy, body, suspended)

@@ -8,7 +8,7 @@ from typing import Any
 # Handlers are found by the names of the registry.
 from raftsched.core.apply import keys
 from raftsched.core.apply.cluster import backups, cluster_notices, membership  # noqa: F401
-from raftsched.core.apply.jobs import bulk, firing, lifecycle, manual, promotion, zones  # noqa: F401
+from raftsched.core.apply.jobs import alike, bulk, firing, lifecycle, manual, promotion, zones  # noqa: F401
 from raftsched.core.apply.resources import (  # noqa: F401
     access_edits,
     calendar_edits,

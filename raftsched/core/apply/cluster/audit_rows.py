@@ -20,6 +20,7 @@ from raftsched.core.commands import (
     CancelOperation,
     Command,
     CreateJob,
+    CreateJobs,
     CreateToken,
     CreateWorkerToken,
     DeleteJob,
@@ -63,6 +64,7 @@ DROP_MAX = 8  # rows of a ring dropped by one entry, beside as many as it adds
 
 _OF_JOBS = (
     CreateJob,
+    CreateJobs,
     EditJob,
     SetJobState,
     DeleteJob,
@@ -127,6 +129,11 @@ class Audit:
             return
         if isinstance(command, CreateJob) and not command.replace and not answer.created:
             return
+        count = 1
+        if isinstance(command, CreateJobs):
+            count = answer.number or 0
+            if not count:
+                return
         by_subject = self._meta.level >= AUDIT_BY_SUBJECT
         if by_subject and answer.unchanged:
             return
@@ -151,12 +158,13 @@ class Audit:
             (by.namespace if job is None else job.namespace)[:TEXT_MAX],
             subject,
             ("" if job is None else job.name or "")[:TEXT_MAX],
-            change=change,
+            count,
+            change,
         )
         ring = self._notes[_ring_of(by, command) if by_subject else WORK_RING if by.work else CHANGES_RING]
         for place, other in enumerate(ring):
             if _alike(note, other):
-                ring[place] = msgspec.structs.replace(other, count=other.count + 1)
+                ring[place] = msgspec.structs.replace(other, count=other.count + count)
                 return
         ring.append(note)
 

@@ -59,13 +59,13 @@ _EVENTS = {JobState.SCHEDULED: "resume", JobState.SUSPENDED: "pause", JobState.E
 
 def create_job(tx: Tx, c: CreateJob) -> Answer:
     if not c.key:
-        return _create(tx, c)
+        return create(tx, c)
     if c.place is not None:
-        return once_in_batch(tx, c.key, c.digest, c.place, lambda: _create(tx, c))
-    return once(tx, c.key, c.digest, lambda: _create(tx, c))
+        return once_in_batch(tx, c.key, c.digest, c.place, lambda: create(tx, c))
+    return once(tx, c.key, c.digest, lambda: create(tx, c))
 
 
-def _create(tx: Tx, c: CreateJob) -> Answer:
+def create(tx: Tx, c: CreateJob) -> Answer:
     refused = _check(tx, c.namespace, c.policy, c.body) or refuse_stale_defaults(tx, c.namespace, c.defaults)
     if refused is None and (c.policy.conditions or c.policy.trigger.after is not None):
         refused = _new_circle(tx, _of_name(tx, c.namespace, c.name), c.namespace, c.name, c.policy)
@@ -73,37 +73,48 @@ def _create(tx: Tx, c: CreateJob) -> Answer:
         return refused
     if c.namespace == SYSTEM_NAMESPACE:
         return Rejected("invalid-job", f"The namespace {SYSTEM_NAMESPACE} is the cluster's own; take another.")
-    key = b""
     if c.name is not None:
         wrong = name_error(c.namespace, c.name)
         if wrong is not None:
             return wrong
-        key = name_key(c.namespace, c.name)
-        there = tx.view.get(Table.NAMES, key)
+        there = tx.view.get(Table.NAMES, name_key(c.namespace, c.name))
         if there is not None:
             return _answer_taken_name(tx, c, from_u64(there))
     refused = refuse_new_job(tx, c.namespace)
     if refused is not None:
         return refused
-    job = Job(
-        id=tx.new_id(),
-        namespace=c.namespace,
-        name=c.name,
+    return make(tx, blank(tx, c.namespace, c.policy, suspended=c.suspended), c.name, c.policy, c.body)
+
+
+def blank(tx: Tx, namespace: str, policy: Policy, *, suspended: bool) -> Job:
+    """Returns what jobs that are made now have in common: all but id, name, content and times."""
+    return Job(
+        id=0,
+        namespace=namespace,
+        name=None,
         revision=1,
-        state=_NEW if c.suspended else _SCHEDULED,
-        policy=c.policy,
-        body=c.body,
+        state=_NEW if suspended else _SCHEDULED,
+        policy=policy,
+        body=b"",
         created_at_ms=tx.now,
         modified_at_ms=tx.now,
-        anchor_at_ms=_anchor(tx, c.policy),
+        anchor_at_ms=_anchor(tx, policy),
         by=tx.by.name,
     )
-    if tx.meta.level >= HASHED_BY_NAME:
-        job.seed = seed_of(c.namespace, c.name, c.policy)
-    if c.policy.triggers:
-        job.triggers = tuple(new_state(tx.now, trigger) for trigger in c.policy.triggers)
-    if key:
-        tx.view.put(Table.NAMES, key, u64(job.id))
+
+
+def make(tx: Tx, job: Job, name: str | None, policy: Policy, body: bytes) -> Accepted:
+    """Makes the job of a blank one, which is used up."""
+    job.id = tx.new_id()
+    job.policy = policy
+    job.body = body
+    if name is not None:
+        job.name = name
+        if tx.meta.level >= HASHED_BY_NAME:
+            job.seed = seed_of(job.namespace, name, policy)
+        tx.view.put(Table.NAMES, name_key(job.namespace, name), u64(job.id))
+    if policy.triggers:
+        job.triggers = tuple(new_state(tx.now, trigger) for trigger in policy.triggers)
     start_schedule(tx, job)
     tag_job(tx, job)
     tx.put_job(job)

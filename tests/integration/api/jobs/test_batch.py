@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
-from raftsched.core.commands import Answer
+from raftsched.core.commands import Answer, CreateJob, CreateJobs, decode
+from raftsched.core.levels import JOBS_ARE_JOINED
 from raftsched.core.tables import Table
 from raftsched.errors import UnknownOutcome
-from tests.support.local_api import Client
+from tests.support.local_api import Client, one_node
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
 
@@ -134,3 +137,22 @@ async def test_a_batch_of_many_that_names_itself(call: Client) -> None:
     with call.cluster.store.read() as view:
         assert sum(1 for _ in view.scan(Table.JOBS)) == 2_500
         assert sum(1 for _ in view.scan(Table.KEYS)) == 5, "a row for each 512"
+
+
+@pytest.mark.parametrize(("level", "kinds"), [(JOBS_ARE_JOINED, [CreateJobs]), (5, [CreateJob] * 3)])
+async def test_jobs_that_are_alike_are_one_command_once_all_nodes_know_it(
+    tmp_path: Path, level: int, kinds: list[type]
+) -> None:
+    async with one_node(tmp_path, level=level) as call:
+        direct, proposed = call.context.log.propose, []
+
+        async def noted(commands: Sequence[bytes], timeout_s: float) -> list[Answer]:
+            proposed.extend(map(type, map(decode, commands)))
+            return await direct(commands, timeout_s)
+
+        call.context.log.propose = noted
+        _, body = await call("POST", "/v1/jobs:batch", [{**JOB, "name": name} for name in "abc"])
+        assert [item["status"] for item in body["items"]] == [201] * 3
+        assert proposed == kinds
+        _, body = await call("POST", "/v1/jobs:batch", [{**JOB, "name": name} for name in "abd"])
+        assert [item["status"] for item in body["items"]] == [200, 200, 201]

@@ -214,6 +214,7 @@ async def test_one_answer_looks_at_so_many_jobs_and_says_where_it_stopped(
     call: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "thread_s", count(step=SLICE_S / 2).__next__)  # two looks at it are a slice
+    monkeypatch.setattr(slices, "passed_s", count(step=SLICE_S).__next__)
     monkeypatch.setattr(forecast, "WORK_MAX", 100)
     ids = [await create(call, {"in": "1h"}) for _ in range(30)]
     found = await told(call)

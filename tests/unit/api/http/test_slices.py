@@ -16,10 +16,20 @@ class Processor:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.at_s = 0.0
-        monkeypatch.setattr(slices, "thread_s", lambda: self.at_s)
+        self.waited_s = 0.0
+        self.looks = 0  # at the processor time
+        monkeypatch.setattr(slices, "thread_s", self._thread_s)
+        monkeypatch.setattr(slices, "passed_s", lambda: self.at_s + self.waited_s)
+
+    def _thread_s(self) -> float:
+        self.looks += 1
+        return self.at_s
 
     def works(self, seconds: float) -> None:
         self.at_s += seconds
+
+    def waits(self, seconds: float) -> None:
+        self.waited_s += seconds
 
 
 def test_others_have_their_turn_when_a_slice_is_over_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +48,26 @@ def test_others_have_their_turn_when_a_slice_is_over_and_not_before(monkeypatch:
         await one.turn()
         assert seen == ["another"]
         assert not one.over  # the next slice has begun
+
+    asyncio.run(main())
+
+
+def test_processor_time_is_looked_at_only_where_the_slice_can_be_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    processor = Processor(monkeypatch)
+
+    async def main() -> None:
+        one = Slices()
+        assert not one.over
+        before = processor.looks
+        for _ in range(100):
+            processor.works(SLICE_S / 200)
+            assert not one.over
+        assert processor.looks == before
+        processor.waits(SLICE_S)
+        assert not one.over, "the time that the thread did not have is not counted"
+        assert processor.looks == before + 1
+        processor.works(SLICE_S / 2)
+        assert one.over
 
     asyncio.run(main())
 
