@@ -26,17 +26,23 @@ from raftsched import names
 
 KINDS = ("exec", "shell", "python", "http")  # handlers that every node has
 HANDLERS_MAX = 256  # of one node
+CONCURRENCY_MAX = 250  # runs of one handler at a time in one process
 ENTRY_POINTS = "raftsched.executors"  # the group in which packages announce theirs
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 registered: dict[str, Callable[..., Any]] = {}  # by name: of the modules that this process imported
+concurrent: dict[str, int] = {}  # by "package.module:function": how many runs one process takes, where it is not one
 
 
-def handler(name: str) -> Callable[[_F], _F]:
-    """Registers a function under a name, and leaves it as it is. ValueError for a bad name, one that another function
-    has, or a function that cannot be found by its module and name, or whose body a call would not run."""
+def handler(name: str, *, concurrency: int = 1) -> Callable[[_F], _F]:
+    """Registers a function under a name, and leaves it as it is. `concurrency`: how many of its runs one process takes
+    at a time, 1 to 250; more than one takes a coroutine function, and gives up what docs/processes.md lists. ValueError
+    for a bad name, one that another function has, or a function that cannot be found by its module and name, or whose
+    body a call would not run."""
     wrong = handler_name_error(name)
+    if wrong is None and not (type(concurrency) is int and 1 <= concurrency <= CONCURRENCY_MAX):
+        wrong = f"concurrency is a whole number from 1 to {CONCURRENCY_MAX}, not {concurrency!r}"
     if wrong is not None:
         raise ValueError(f"handler {name!r}: {wrong}")
 
@@ -45,23 +51,27 @@ def handler(name: str) -> Callable[[_F], _F]:
         why = body_error(function)
         if why is not None:
             raise ValueError(f"handler {name!r}: {where} {why}")
+        if concurrency > 1 and not _flags(function) & _CO_COROUTINE:
+            raise ValueError(f"handler {name!r}: {where} is no coroutine function (async def); its concurrency is 1")
         before = registered.get(name)
         if before is not None and reference(before) != where:
             raise ValueError(f"handler {name!r}: {reference(before)} has this name already; give {where} another one")
         registered[name] = function
+        if concurrency > 1:
+            concurrent[where] = concurrency
         return function
 
     return register
 
 
-# of a run inside the node's own process
+# of a run that has its process not for itself
 variables: ContextVar[Mapping[str, str] | None] = ContextVar("variables", default=None)
 
 
 def run_variables() -> Mapping[str, str]:
     """Returns the variables of the run that calls this: RAFTSCHED_INSTANCE_ID, RAFTSCHED_FENCING_TOKEN, ...
     (docs/runs.md), and the job's own environment. They are those of the process, but for handlers that run in the
-    node's own."""
+    node's own, or with others of their kind in one."""
     return variables.get() or os.environ
 
 
@@ -72,20 +82,26 @@ def handler_name_error(name: str) -> str | None:
     return f"a name has {names.HANDLER.rule}, like {names.HANDLER.example}"
 
 
-_CO_GENERATOR, _CO_ASYNC_GENERATOR = 0x20, 0x200  # as in inspect, which takes longer to import than all of this
+# As in inspect, which takes longer to import than all of this.
+_CO_GENERATOR, _CO_COROUTINE, _CO_ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 
 def body_error(function: Callable[..., Any]) -> str | None:
     """Returns why a call of this function would run nothing of its body; None: it would run it."""
-    if isinstance(function, partial):
-        return body_error(function.func)
-    called = function if hasattr(function, "__code__") else type(function).__call__
-    code = getattr(called, "__code__", None)
-    flags = code.co_flags if isinstance(code, CodeType) else 0
+    flags = _flags(function)
     if flags & (_CO_GENERATOR | _CO_ASYNC_GENERATOR):
         kind = "a generator function" if flags & _CO_GENERATOR else "an async generator function"
         return f"is {kind}: a call would not run its body, which has a yield; take it out, or call it from a function"
     return None
+
+
+def _flags(function: Callable[..., Any]) -> int:
+    """Returns what the code of its body is marked with."""
+    if isinstance(function, partial):
+        return _flags(function.func)
+    called = function if hasattr(function, "__code__") else type(function).__call__
+    code = getattr(called, "__code__", None)
+    return code.co_flags if isinstance(code, CodeType) else 0
 
 
 def reference(function: Callable[..., Any]) -> str:

@@ -71,9 +71,10 @@ def lacking(wheel: Path, source: Path) -> list[str]:
     """Returns what is wrong with the files of a wheel: those of the package, units and licence, and no others."""
     with zipfile.ZipFile(wheel) as packed:
         names = set(packed.namelist())
-    release = wheel.name.removesuffix("-py3-none-any.whl")
+    release = "-".join(wheel.name.split("-")[:2])
     about = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
-    files = (path for path in (source / "raftsched").rglob("*") if path.is_file() and path.name != "DESIGN.md")
+    sources = ("DESIGN.md", "*.c")
+    files = (path for path in (source / "raftsched").rglob("*") if path.is_file() and not any(map(path.match, sources)))
     wanted = {path.relative_to(source).as_posix() for path in files}
     wanted |= {f"{release}.dist-info/{name}" for name in about}
     units = (path.name for path in (source / "deploy" / "systemd").iterdir())

@@ -35,4 +35,14 @@ make_venv() {
   echo "$stamp" >.venv/.stamp
 }
 
+make_native() { # pip builds them once; what was changed since is built again
+  local source
+  for source in raftsched/worker/native/*.c; do
+    [ -n "$(find raftsched/worker/native -name "$(basename "$source" .c)*" -newer "$source")" ] && continue
+    .venv/bin/python hatch_build.py >/dev/null # without a compiler it says so, and all works without them
+    return
+  done
+}
+
 make_venv
+make_native

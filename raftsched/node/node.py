@@ -156,8 +156,8 @@ class Node:
             confined=interpreters.asks_rules(config.allowed),
         )
         parts.push_async_callback(_cancel, trying)
-        calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
-        calls = with_in_process_handlers(calls, self._inside)
+        found = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
+        calls = with_in_process_handlers(found.calls, self._inside)
         zones = await asyncio.to_thread(machine.zone_files)
         make_directory(config.data)  # secrets may lie there as they are
         make_private(config.data)
@@ -195,6 +195,7 @@ class Node:
         kinds = interpreters.kinds(executors, functions=no_python is not None) if config.slots else ()
         permits = Permits(
             calls=calls if "call" in executors and config.slots else {},
+            concurrent=found.concurrent,
             allowed=config.allowed,
             closed=is_closed(config.allowed, kinds),
             run_as=run_as.of,

@@ -96,8 +96,8 @@ class RemoteWorker:
             executors, run_as, config.pythonpath, base_environment(os.environ), confined=confined
         )
         parts.callback(trying.cancel)
-        calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
-        calls = with_in_process_handlers(calls, self._inside)
+        found = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
+        calls = with_in_process_handlers(found.calls, self._inside)
         started = start_tracing(config.name, self.clock, os.environ) if config.tracing else None
         if started is not None:
             parts.push_async_callback(started[1])
@@ -142,6 +142,7 @@ class RemoteWorker:
             raise StartupError(f"executors: {why_held}.", Exit.USAGE)
         permits = Permits(
             calls=calls,
+            concurrent=found.concurrent,
             allowed=config.allowed,
             closed=is_closed(config.allowed, executors),
             run_as=run_as.of,

@@ -41,7 +41,15 @@ PARTS = (
     Part(
         "packages on every Python",
         ("tests/e2e/test_packages.py",),
-        ("scripts/build", "scripts/build.py", "scripts/bill_of_materials.py", "raftsched/version.py", "README.md"),
+        (
+            "hatch_build.py",
+            "raftsched/version.py",
+            "raftsched/worker/native",
+            "README.md",
+            "scripts/bill_of_materials.py",
+            "scripts/build",
+            "scripts/build.py",
+        ),
     ),
     Part("Prometheus", ("tests/e2e/test_watch.py",), ("raftsched/metrics.py", "raftsched/node", "raftsched/doctor")),
     Part("Kubernetes", ("tests/e2e/test_kubernetes.py",), ("raftsched/config",)),

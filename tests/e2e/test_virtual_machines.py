@@ -47,7 +47,7 @@ def machines(tmp_path: Path) -> Iterator[dict[str, Machine]]:
         for machine in found:
             for place in (machine.root, machine.root / "opt"):
                 for version in VERSIONS:
-                    (place / f"raftsched-{version}-py3-none-any.whl").write_text("of nothing\n")
+                    (place / f"raftsched-{version}-py3-none-linux_x86_64.whl").write_text("of nothing\n")
             (machine.etc / "systemd" / "system").mkdir(parents=True)
         yield {machine.name: machine for machine in found}
 

@@ -94,3 +94,17 @@ def test_what_other_processes_could_not_find() -> None:
         with pytest.raises(ValueError, match="at the top of a module"):
             raftsched.handler("a")(function)
     assert "a" not in handlers.registered
+
+
+def test_how_many_runs_of_a_coroutine_function_a_process_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "registered", {})
+    monkeypatch.setattr(handlers, "concurrent", {})
+    assert raftsched.handler("a", concurrency=handlers.CONCURRENCY_MAX)(later) is later
+    raftsched.handler("b", concurrency=1)(one)
+    assert handlers.concurrent == {handlers.reference(later): handlers.CONCURRENCY_MAX}
+    with pytest.raises(ValueError, match="Mail is no coroutine function"):
+        raftsched.handler("c", concurrency=2)(Mail)
+    for wrong in (0, handlers.CONCURRENCY_MAX + 1, -1, True, 2.0, "2"):
+        with pytest.raises(ValueError, match="a whole number from 1 to 250"):
+            raftsched.handler("d", concurrency=wrong)  # type: ignore[arg-type]
+    assert set(handlers.registered) == {"a", "b"}

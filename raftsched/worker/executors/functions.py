@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import decimal
 import importlib
+import json
 import os
 import sys
 import types
@@ -20,6 +21,7 @@ from raftsched.handlers import body_error
 from raftsched.system.clock import Clock
 from raftsched.worker.executors.interpreter import Values
 from raftsched.worker.executors.returned import PLAIN, check_run
+from raftsched.worker.processes.linux import become_subreaper
 
 FEW = 4  # so many files are looked at before each run
 LOOK_EVERY_S = 0.000_5  # for each file, where there are more: at most a hundredth of the time goes into looking
@@ -43,7 +45,7 @@ class Function:
 
     def __init__(self, target: Callable[..., Any], values: Values | None, context: contextvars.Context) -> None:
         """`values`: None, unless they are others than usual."""
-        self._target = target
+        self.target = target
         self._values = values
         self._context = context
         self._decimal: decimal.Context | None = None
@@ -57,10 +59,18 @@ class Function:
             self._values.put_back()
         return self._context.copy().run(self._call, params)
 
+    def context(self, enter: Callable[[], object]) -> contextvars.Context:
+        """Returns a context for one run of it, in which `enter` was called."""
+        context = self._context.copy()
+        if self._decimal is not None:
+            context.run(decimal.setcontext, self._decimal.copy())
+        context.run(enter)
+        return context
+
     def _call(self, params: dict[str, Any]) -> Any:
         if self._decimal is not None:
             decimal.setcontext(self._decimal.copy())
-        value = self._target(**params)
+        value = self.target(**params)
         if type(value) in PLAIN:
             return value
         if isinstance(value, types.CoroutineType):
@@ -166,6 +176,23 @@ class Functions:
                 return False
             self._look_at = now + count * LOOK_EVERY_S
         return any(_signature(path) != found for path, found in self._files.items())
+
+
+def begin(pythonpath: Sequence[str], clock: Clock) -> Functions:
+    """Makes this process one that calls functions."""
+    become_subreaper()  # so that "I have no children" means that no run left any process
+    sys.path[:0] = pythonpath
+    sys.argv = ["raftsched-python"]
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return Functions([*pythonpath, *filter(None, given)], clock)
+
+
+def params_of(raw: bytes) -> dict[str, Any]:
+    """Returns the keyword arguments of a run. Raises Refused."""
+    params = json.loads(raw) if raw not in (b"", b"{}") else {}
+    if not isinstance(params, dict):
+        raise Refused("params of a python handler are keyword arguments, so they have to be a JSON object")
+    return params
 
 
 def _absolute(paths: Sequence[str]) -> list[str]:

@@ -1,7 +1,9 @@
 """Finds what a python run left in its process and cannot be put back, so that the process has to end with the run.
 
-The kernel is asked, not Python: threads and timers may be those of a C library. What a module starts or opens while it
-is imported belongs to the process and stays: threads of its libraries, and descriptors.
+The kernel is asked, not Python: threads and timers may be those of a C library. Most runs leave nothing: whether all is
+as it was after the run before is asked in one call (native/remains.c), where that was built, and in twenty where not.
+What a module starts or opens while it is imported belongs to the process and stays: threads of its libraries, and
+descriptors.
 
 Connections and files that a function opens when it is called first, and keeps for its next calls, stay as well, if
 nobody else can wait for their end: no lock is held, nothing listens. That is so after a run that succeeded; one that
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # signal.getsignal() makes an enum of what this one says
 import _thread
+import ctypes
 import fcntl
 import gc
 import os
@@ -21,7 +24,9 @@ import stat
 import struct
 import termios
 import time
+from collections.abc import Callable
 
+from raftsched.worker import native
 from raftsched.worker.processes.linux import has_children, is_subreaper
 
 _INT = struct.Struct("@i")
@@ -33,7 +38,42 @@ _ENDING_TIMES = 10
 KEPT_MAX = 32  # descriptors that functions keep open in a process
 
 
+_SAME, _PRINTED, _CAN_ANSWER = 1, 2, 4  # what remains.c answers
+
+
+class _Text(ctypes.Structure):
+    _fields_ = (("at", ctypes.c_char_p), ("size", ctypes.c_size_t))
+
+
+class _Usual(ctypes.Structure):
+    """What remains.c compares with, as it has it."""
+
+    _fields_ = (
+        *((name, ctypes.c_int) for name in ("status_fd", "limits_fd", "list_fd", "timers_fd", "work_fd")),
+        *(("nice", ctypes.c_int), ("policy", ctypes.c_int), ("work", ctypes.c_ulong)),
+        *(("files", ctypes.c_ulong * len(_STREAMS)), ("descriptors", ctypes.c_long), ("memory_max", ctypes.c_ulong)),
+        *(("limits", _Text), ("first", _Text), ("second", _Text)),
+    )
+
+
+def _in_one_call() -> Callable[[object], int] | None:
+    """Returns the function of remains.c; None: it was not built here, or cannot be loaded."""
+    path = native.path("remains.so")
+    try:
+        return None if path is None else ctypes.PyDLL(path).raftsched_remains
+    except (OSError, AttributeError):
+        return None
+
+
+_IN_ONE_CALL = _in_one_call()  # loaded once, in the process that all others are forked from
+
+
 class Remains:
+    """`printed`, `can_answer`: what `any` found beside. Whether output waits in a pipe; whether the descriptor for
+    answers is still what it was."""
+
+    printed, can_answer = False, True
+
     def __init__(self, work_fd: int) -> None:
         self._work_fd = work_fd
         self._work = os.fstat(work_fd).st_ino
@@ -47,6 +87,7 @@ class Remains:
         except OSError:  # a kernel that does not tell
             self._timers_fd = -1
         status = self._status()
+        self._by_python = self._told_by_python()
         self._calls = self._told_by_calls()
         self._attributes = _attributes(status)
         self._threads = _number(status, b"\nThreads:")
@@ -54,6 +95,8 @@ class Remains:
         self._descriptors = self._open_descriptors()
         self._known = _numbers()  # the descriptors that stay without being looked at
         self._kept: list[int] = []  # those that functions keep open
+        self.in_one_call = _IN_ONE_CALL
+        self._compared: _Usual | None = None
 
     def imported(self) -> None:
         """A module was imported; what it started and opened stays."""
@@ -61,21 +104,37 @@ class Remains:
             self._threads = max(self._threads, _number(self._status(), b"\nThreads:"))
             count = self._open_descriptors()
             if count > self._descriptors:
-                self._descriptors = count
+                self._descriptors, self._compared = count, None
                 self._known = _numbers().difference(self._kept)
         except OSError:
             pass  # without a descriptor left; `any` says so
 
-    def any(self, memory_max: int, succeeded: bool) -> bool:
+    def any(self, memory_max: int, succeeded: bool, *, threads: bool = True) -> bool:
         """Returns whether something is left after a run, and also when the process has more than `memory_max` bytes in
-        memory."""
+        memory. `threads`: whether those that were started count."""
+        changed = self._told_by_python() != self._by_python
+        if self._kept or self.in_one_call is None:
+            self.printed, self.can_answer = _printed(), self._can_answer()
+        else:
+            found = self.in_one_call(ctypes.byref(self._compared or self._usual_of(memory_max)))
+            self.printed, self.can_answer = bool(found & _PRINTED), bool(found & _CAN_ANSWER)
+            if found & _SAME and not changed and not (threads and _thread._count()):
+                return False
+        self._compared = None
         try:
-            return self._any(memory_max, succeeded)
+            return changed or self._any(memory_max, succeeded, threads)
         except (OSError, ValueError):  # no descriptor left, another root directory, ...
             return True
 
-    def _any(self, memory_max: int, succeeded: bool) -> bool:
-        if _thread._count() or has_children() or not is_subreaper():
+    def larger(self, memory_max: int) -> bool:
+        """Returns whether the process has more than this in memory, in bytes."""
+        try:
+            return _number(self._status(), b"\nVmRSS:") << 10 > memory_max
+        except (OSError, ValueError):
+            return True
+
+    def _any(self, memory_max: int, succeeded: bool, threads: bool) -> bool:
+        if (threads and _thread._count()) or has_children() or not is_subreaper():
             return True
         if [os.fstat(fd).st_ino for fd in _STREAMS] != self._files:
             return True
@@ -88,7 +147,7 @@ class Remains:
         if tellings != self._usual:
             if _attributes(status) != self._attributes:
                 return True
-            if _number(status, b"\nThreads:") > self._threads and self._threads_stay():
+            if threads and _number(status, b"\nThreads:") > self._threads and self._threads_stay():
                 return True
             self._usual = tellings
         # Timers of timer_create(2) count as queued signals of the user: there are none when that number is zero.
@@ -123,8 +182,6 @@ class Remains:
         """Returns what a function can change of its process so that the next one would run differently; and see
         _attributes."""
         return (
-            _signal.getsignal(signal.SIGINT),  # the only one that is caught
-            _signal.set_wakeup_fd(-1),
             os.getpriority(os.PRIO_PROCESS, 0),
             os.sched_getscheduler(0),
             _signal.getitimer(signal.ITIMER_REAL),
@@ -133,19 +190,37 @@ class Remains:
             os.pread(self._limits_fd, _STATUS_MAX, 0),
         )
 
+    @staticmethod
+    def _told_by_python() -> tuple[object, ...]:
+        return (
+            _signal.getsignal(signal.SIGINT),  # the only one that is caught
+            _signal.set_wakeup_fd(-1),
+        )
+
+    def _usual_of(self, memory_max: int) -> _Usual:
+        """Returns what is to be compared with from now on."""
+        nice, policy, *_, limits = self._calls
+        assert isinstance(nice, int)
+        assert isinstance(policy, int)
+        assert isinstance(limits, bytes)
+        fds = (self._status_fd, self._limits_fd, self._list_fd, self._timers_fd, self._work_fd)
+        files = (ctypes.c_ulong * len(_STREAMS))(*self._files)
+        texts = (_Text(text, len(text)) for text in (limits, *self._usual))
+        self._compared = _Usual(*fds, nice, policy, self._work, files, self._descriptors, memory_max, *texts)
+        return self._compared
+
     def _open_descriptors(self) -> int:
         """Returns how many there are. Linux 6.2 and later tell it as a size."""
         return os.fstat(self._list_fd).st_size or len(os.listdir("/proc/self/fd"))
 
-    def can_answer(self) -> bool:
-        """Returns False where the descriptor for answers was closed, or is something else now."""
+    def _can_answer(self) -> bool:
         try:
             return os.fstat(self._work_fd).st_ino == self._work
         except OSError:
             return False
 
 
-def printed() -> bool:
+def _printed() -> bool:
     """Returns whether output waits in a pipe. What is not there any more was counted by the keeper."""
     try:
         return any(_INT.unpack(fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0] for fd in (1, 2))

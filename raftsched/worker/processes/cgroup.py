@@ -81,9 +81,8 @@ def of_service(runs: str | None, keeper: int) -> str | None:
     return None if runs is None else os.path.join(runs, f"python-{keeper}")
 
 
-def enter(directory: str, memory: int | None, pids: int) -> None:
-    """Makes the group of a run and puts this process there. `memory` in bytes; None: as much as there is. Raises
-    OSError."""
+def make(directory: str, memory: int | None, pids: int) -> None:
+    """Makes the group of a run. `memory` in bytes; None: as much as there is. Raises OSError."""
     os.mkdir(directory)
     _write(directory, "pids.max", str(pids))
     if memory is not None:
@@ -91,6 +90,11 @@ def enter(directory: str, memory: int | None, pids: int) -> None:
         _write(directory, "memory.oom.group", "1")  # the whole run, not one process in its middle
         with suppress(OSError):  # a kernel without swap accounting
             _write(directory, "memory.swap.max", "0")
+
+
+def enter(directory: str, memory: int | None, pids: int) -> None:
+    """The same, and puts this process there."""
+    make(directory, memory, pids)
     _write(directory, "cgroup.procs", "0")
 
 

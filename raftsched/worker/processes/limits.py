@@ -12,6 +12,7 @@ import errno
 import os
 import resource
 import signal
+from collections.abc import Iterator
 
 import msgspec
 
@@ -41,24 +42,36 @@ def enter_group(group: str | None, memory: int | None, pids: int, *, own_user: b
         try:
             cgroup.enter(group, memory, pids)
         except OSError as exc:
-            if memory is not None:
-                note = f"raftsched: limits.memory holds for each process only: no cgroup for the run ({exc.strerror})\n"
-                os.write(2, note.encode())
+            note_no_group(2, memory, exc)
         else:
             return
     if not own_user:
         _set(resource.RLIMIT_NPROC, pids, pids)
 
 
-def confine(limits: Limits, used_cpu_s: int = 0) -> None:
-    """Sets them for this process, which cannot raise them again. `used_cpu_s`: CPU time it has used for others."""
+def note_no_group(stderr: int, memory: int | None, why: OSError) -> None:
+    """Says in the run's own output that a memory limit does not hold for it as a whole."""
+    if memory is not None:
+        note = f"raftsched: limits.memory holds for each process only: no cgroup for the run ({why.strerror})\n"
+        os.write(stderr, note.encode())
+
+
+def resource_limits(limits: Limits, used_cpu_s: int = 0) -> Iterator[tuple[int, int, int]]:
+    """Yields (resource, soft, hard) as setrlimit(2) has them. `used_cpu_s`: CPU time that the process has used for
+    others."""
     if limits.memory is not None:
-        _set(resource.RLIMIT_DATA, limits.memory, limits.memory)
+        yield resource.RLIMIT_DATA, limits.memory, limits.memory
     if limits.cpu_s is not None:
         soft_s = used_cpu_s + limits.cpu_s
-        _set(resource.RLIMIT_CPU, soft_s, soft_s + CPU_GRACE_S)
+        yield resource.RLIMIT_CPU, soft_s, soft_s + CPU_GRACE_S
     if limits.open_files is not None:
-        _set(resource.RLIMIT_NOFILE, limits.open_files, limits.open_files)
+        yield resource.RLIMIT_NOFILE, limits.open_files, limits.open_files
+
+
+def confine(limits: Limits, used_cpu_s: int = 0) -> None:
+    """Sets them for this process, which cannot raise them again."""
+    for number, soft, hard in resource_limits(limits, used_cpu_s):
+        _set(number, soft, hard)
 
 
 def _set(number: int, soft: int, hard: int) -> None:

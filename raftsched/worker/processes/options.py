@@ -25,6 +25,7 @@ class Options(RunOptions, frozen=True, kw_only=True):
     pythonpath: tuple[str, ...] = ()  # for python handlers
     http_allow: tuple[str, ...] = ("any",)  # what requests may ask, and must not: core.rules.allowed
     http_deny: tuple[str, ...] = ()
+    confine: str | None = None  # the native part that confines programs; None: there is none, and Python does it
     cgroups: str | None = None  # where runs get groups of their own: what cgroup.take returned
     python_processes: int = 8  # python runs at one time; no fewer than the node may be given
     warm_max: int | None = None  # processes for python, idle ones included, unless more are at work

@@ -4,7 +4,8 @@ A python service runs one attempt at a time. The pool hands the next attempt to 
 one to become idle, and then starts another, up to its limit; not where those there are get through all that waits soon,
 as with short runs: processes beyond what the processors can run at a time only cost. Those idle for long end. A run
 that wants a process of its own gets one at once. Each serves one namespace and one user: what a function leaves in its
-process is met by none of another namespace. There are no more of them, idle ones included, than a node has slots: the
+process is met by none of another namespace. A function that asks for it has processes that take several of its runs at
+a time, and are for it alone. There are no more of them, idle ones included, than a node has slots: the
 one idle longest ends for one that is needed.
 
 An http service takes all requests of a namespace at a time, for no code of a job runs in there; what a server does to
@@ -15,19 +16,16 @@ its own.
 from __future__ import annotations
 
 import os
-import socket
+import struct
 from collections.abc import Callable
-from typing import Protocol
-
-from msgspec.structs import replace
 
 from raftsched.system.clock import Clock
 from raftsched.worker.executors.python import PythonService
 from raftsched.worker.processes import wire
-from raftsched.worker.processes.keeper import LEASE_ENDED, asked_error, describe_exit
-from raftsched.worker.processes.limits import blamed
-from raftsched.worker.processes.service import OP_KILL, OP_RUN, OP_TIMEOUT, PACKET_HEAD, Shared
-from raftsched.worker.processes.warm_process import NEVER, Place, Run, Service
+from raftsched.worker.processes.pages import RunsPage
+from raftsched.worker.processes.service import OP_KILL, OP_RUN, OP_TIMEOUT, PACKET_HEAD
+from raftsched.worker.processes.service_ends import as_asked, left_end, with_output
+from raftsched.worker.processes.warm_process import NEVER, Host, Place, Run, Serve, Service
 from raftsched.worker.session.shortage import cannot_start
 from raftsched.worker.tasks.run_answers import FORGED, is_self_report, is_stale, said_by
 
@@ -37,31 +35,28 @@ KEEP_UP_MS = 30  # not where those there are get through all that waits within t
 IDLE_MAX_MS = 60_000
 OVERDUE_MS = 1_000  # after a keeper should have killed what it was to end
 SAYS_EVERY_MS = 50  # between two words of one run: it holds itself to a second
+CUT_FOR = "another of them did not end when it was cancelled"
 HTTP_ENDS_MS = 4_000  # for an http service to give up a request; it ends with all others when it does not
 HTTP_MAX = 16  # of 12 MB each; where all are at work, further namespaces go to the one with the fewest runs
 HTTP_IDLE_MAX_MS = 600_000  # starting one takes 50 ms of a processor
-
-Serve = Callable[[socket.socket, Shared], None]
-
-
-class Host(Protocol):
-    """The part of the supervisor that the pool needs."""
-
-    def start_service(
-        self, kind: str, session: int, serve: Serve, user: str = "", memory: int | None = None
-    ) -> Service:
-        """`user`: as whom, "" for the node's own. `memory`: what it may have, in bytes. Raises OSError."""
-
-    def emit(self, message: bytes) -> None:
-        """Passes an encoded message on to the node."""
-
-    def kill_keeper(self, pid: int) -> None:
-        """`Pool.vanished` follows when nothing of it is left."""
 
 
 def within(grace_ms: int, launch: wire.Launch) -> int:
     """Returns how long a run may go on when its node stops and leaves so much to all."""
     return grace_ms if launch.stop_ms is None else min(grace_ms, launch.stop_ms)
+
+
+def keeps_up(served: int, processes: int, waiting: int, waited_ms: int) -> bool:
+    """Returns whether those processes that there are get through all that waits soon, so that another one would only
+    cost. `served`: the runs that they got through while the first of those had waited for `waited_ms`."""
+    # At that rate all that wait take waiting * waited_ms / served ms: with KEEP_UP_MS or less nothing is started. Where
+    # each of them has not served one yet (served < processes) that is no rate to go by.
+    #
+    # KEEP_UP_MS is about what a new process for python costs until it is of use: 10 ms of a processor for its start,
+    # 10 ms (GROW_AFTER_MS) before that, and its first run. A queue that is gone by then would leave it idle. Of 4,000
+    # runs that do nothing, 32 at a time, that made 7 processes instead of 14, and 64 us of processor a run instead of
+    # 117. A higher value lets bursts of short runs wait longer, a lower one starts processes that they need not.
+    return waited_ms >= GROW_AFTER_MS and served >= processes and served * KEEP_UP_MS >= waiting * waited_ms
 
 
 class Pool:
@@ -82,7 +77,7 @@ class Pool:
         self._most = most
         self._warm_max = NEVER if warm_max is None else warm_max
         self._count = 0  # python services
-        self._places: dict[tuple[str, str], Place] = {}
+        self._places: dict[tuple[str, str, str], Place] = {}
         self._services: list[Service] = []
         self._due_at = NEVER
         self._end_at: int | None = None  # the node stops: when what is left is killed
@@ -90,7 +85,7 @@ class Pool:
     # ------------------------------------------------------------ from the node
 
     def launch(self, launch: wire.Launch) -> None:
-        if len(launch.task) + PACKET_HEAD.size > wire.PACKET_MAX:
+        if len(wire.frame(launch.task)) + PACKET_HEAD.size > wire.PACKET_MAX:
             error = f"the run is too large to hand over: {len(launch.task)} bytes, the limit is {wire.PACKET_MAX}"
             now_ms = self._clock.wall_ms()
             self._emit(wire.Finished(launch.token, wire.FAILED, None, now_ms, None, error))
@@ -101,16 +96,16 @@ class Pool:
             if launch.fresh:
                 self._start(place, launch)
             elif place.idle and not place.queue:
-                self._give(place.idle.pop(), launch)
+                self._give(place.idle[-1], launch)
             else:
                 place.queue.append((self._clock.boot_ms(), place.freed, launch))
                 self._due_at = 0
 
     def _place(self, launch: wire.Launch) -> Place:
-        key = (launch.namespace, launch.user)
+        key = (launch.namespace, launch.user, launch.function)
         place = self._places.get(key)
         if place is None:
-            place = self._places[key] = Place(key)
+            place = self._places[key] = Place(key, launch.concurrency)
         return place
 
     def kill(self, token: int, reason: str) -> bool:
@@ -181,13 +176,18 @@ class Pool:
                         self._ask(service, run, wire.TIMED_OUT, "")
                     else:
                         self._due_at = min(self._due_at, run.deadline)
+                elif run.cut_at <= now:
+                    run.cut_at = NEVER
+                    if run.answer is None:
+                        self._cut(service, CUT_FOR)
+                    self._end_by(run, now)
                 if run.end_by <= now:
                     run.end_by = NEVER
                     if run.asked is None:
                         run.asked, run.reason = wire.KILLED, wire.NODE_STOPPED
                     service.ending = True
                     self._host.kill_keeper(service.pid)
-                self._due_at = min(self._due_at, run.began_at, run.end_by)
+                self._due_at = min(self._due_at, run.began_at, run.cut_at, run.end_by)
             if service.kind == "http" and not service.runs and not service.ending:
                 if service.idle_since + HTTP_IDLE_MAX_MS <= now:
                     self._end(service)
@@ -195,45 +195,43 @@ class Pool:
                     self._due_at = min(self._due_at, service.idle_since + HTTP_IDLE_MAX_MS)
         for place in list(self._places.values()):
             self._grow(place, now)
-            for service in [s for s in place.idle if s.idle_since + IDLE_MAX_MS <= now]:
-                self._end(service)
-            if place.idle:
-                self._due_at = min(self._due_at, place.idle[0].idle_since + IDLE_MAX_MS)
+            for service in [s for s in place.idle if not s.runs]:
+                if service.idle_since + IDLE_MAX_MS <= now:
+                    self._end(service)
+                else:
+                    self._due_at = min(self._due_at, service.idle_since + IDLE_MAX_MS)
             if not place.count and not place.queue:
                 del self._places[place.key]
 
     def _grow(self, place: Place, now: int) -> None:
         queue = place.queue
-        while queue and place.idle:
-            self._give(place.idle.pop(), queue.popleft()[2])
+        self._give_waiting(place)
         if not queue:
             return
-        # While the first of the queue has waited for `now - since` ms, those there are have got through `served` runs.
-        # At that rate all that wait take len(queue) * (now - since) / served ms: with KEEP_UP_MS or less nothing is
-        # started. Where each of them has not served one yet (served < place.count) that is no rate to go by.
-        #
-        # KEEP_UP_MS is about what a new process costs until it is of use: 10 ms of a processor for its start, 10 ms
-        # (GROW_AFTER_MS) before that, and its first run. A queue that is gone by then would leave it idle. Of 4,000
-        # runs that do nothing, 32 at a time, that made 7 processes instead of 14, and 64 us of processor a run instead
-        # of 117. A higher value lets bursts of short runs wait longer, a lower one starts processes that they need not.
         since, freed, launch = queue[0]
         served = place.freed - freed  # since it waits
-        if since + GROW_AFTER_MS <= now and served >= place.count and served * KEEP_UP_MS >= len(queue) * (now - since):
+        if keeps_up(served, place.count, len(queue), now - since):
             self._due_at = min(self._due_at, now + GROW_AFTER_MS)
         elif self._count < self._most and (place.count == 0 or self._grow_at(place, since) <= now):
             queue.popleft()
             if self._start(place, launch):
                 place.grown_at = now
+                self._give_waiting(place)
             self._due_at = 0 if queue else self._due_at
         elif self._count < self._most:
             self._due_at = min(self._due_at, self._grow_at(place, since))
+
+    def _give_waiting(self, place: Place) -> None:
+        while place.queue and place.idle:
+            self._give(place.idle[-1], place.queue.popleft()[2])
 
     def _start(self, place: Place, launch: wire.Launch) -> bool:
         """Starts the run in a new python service."""
         if self._count >= self._warm_max:
             self._end_idlest()
         try:
-            service = self._host.start_service("python", launch.session, self._python, launch.user, launch.memory)
+            serve: Serve = self._python.concurrent if place.room > 1 else self._python
+            service = self._host.start_service("python", launch.session, serve, launch.user, launch.memory, place.room)
         except OSError as exc:
             self._emit(wire.not_begun(launch.token, cannot_start(exc), self._clock.wall_ms()))
             return False
@@ -255,49 +253,66 @@ class Pool:
 
     def _end_idlest(self) -> None:
         """It makes room for another one."""
-        first = [place.idle[0] for place in self._places.values() if place.idle]
-        if first:
-            self._end(min(first, key=lambda service: service.idle_since))
+        idle = [service for place in self._places.values() for service in place.idle if not service.runs]
+        for service in sorted(idle, key=lambda service: service.idle_since)[:1]:
+            self._end(service)
 
     # ------------------------------------------------------------ from services and their keepers
 
     def answered(self, service: Service, packet: bytes) -> None:
         """A service's answer about a run came."""
-        flags = packet[0]
-        message = packet[1:]
         if service.kind == "http":
-            self._http_answered(service, message)
-            return
-        token, run = next(iter(service.runs.items()), (0, None))
+            self._http_answered(service, packet[1:])
+        elif service.room == 1:
+            self._python_answered(service, next(iter(service.runs), 0), packet[0], packet[1:])
+        else:
+            try:
+                for one in wire.framed(packet):
+                    token, flags = PACKET_HEAD.unpack_from(one)
+                    self._python_answered(service, token, flags, bytes(one[PACKET_HEAD.size :]))
+            except (ValueError, struct.error):
+                self._cut(service, FORGED)
+
+    def _python_answered(self, service: Service, token: int, flags: int, message: bytes) -> None:
+        run = service.runs.get(token)
         if flags == wire.SAYS:
             self._pass_self_report_on(token, run, message)
             return
-        if run is None or run.asked is not None:
-            return  # it is being killed; what its keeper says counts
-        if service.answer is not None:
+        if run is None or run.answer is not None:
             return  # it has said it; more is not for it to say
-        if flags & wire.STALE and is_stale(token, message):
-            del service.runs[token]
-            place = service.place
-            place.queue.appendleft((0, place.freed, run.launch))
+        shared = service.room > 1
+        if run.asked is not None and not shared:
+            return  # it is being killed; what its keeper says counts
+        if flags & wire.STALE and run.asked is None and is_stale(token, message):
+            self._drop(service, token)
+            service.place.queue.appendleft((0, service.place.freed, run.launch))
             self._due_at = 0
-            self._end(service)
+            self._retire(service)
             return
         done = said_by(token, message)
         if done is None:
             now_ms = max(self._clock.wall_ms(), run.started_at_ms)
-            service.answer = wire.Finished(token, wire.FAILED, run.started_at_ms, now_ms, None, FORGED)
-            self._end(service)
-        elif flags == 0:
-            del service.runs[token]
+            run.answer = wire.Finished(token, wire.FAILED, run.started_at_ms, now_ms, None, FORGED)
+            self._cut(service, FORGED)
+        elif flags == 0 and run.asked is None:
+            self._drop(service, token)
             self._host.emit(message)
             self._free(service)
         else:
-            service.answer = done
+            run.answer = as_asked(run, done)
             if flags & wire.DIRTY:
-                self._end(service)
-            else:
-                service.command(wire.CMD_COLLECT)
+                self._retire(service)
+            if flags & wire.WROTE if shared else not flags & wire.DIRTY:
+                service.command(wire.CMD_COLLECT + token.to_bytes(8, "little"))
+            elif shared:
+                self._settle(service, run, None)
+
+    def _settle(self, service: Service, run: Run, output: wire.Collected | None) -> None:
+        """All is there of a run that has ended."""
+        assert run.answer is not None
+        self._drop(service, run.launch.token)
+        self._emit(with_output(run.answer, run, output))
+        self._free(service)
 
     def _pass_self_report_on(self, token: int, run: Run | None, message: bytes) -> None:
         """Passes on what a run says of itself, of that run and no other, and not more than its node can bear."""
@@ -315,56 +330,34 @@ class Pool:
             self._due_at = min(self._due_at, service.idle_since + HTTP_IDLE_MAX_MS)
         if run.asked is None:
             self._host.emit(message)
-            return
-        error = asked_error(run.asked, run.launch.timeout_ms, run.reason)
-        self._emit_with(done, run, run.asked, error)
+        else:
+            self._emit(with_output(as_asked(run, done), run, None))
 
     def collected(self, service: Service, output: wire.Collected) -> None:
-        done = service.answer
-        if done is None:
+        run = service.runs.get(output.token or next(iter(service.runs), 0))
+        if run is None:
             return
-        service.answer = None
-        run = service.runs.pop(done.token)
-        self._emit_with(done, run, done.outcome, done.error, output)
-        if not service.ending:
-            self._free(service)
+        if run.answer is None:
+            run.output = output
+        else:
+            self._settle(service, run, output)
 
     def gone(self, service: Service, gone: wire.ServiceExited) -> None:
         """Nothing of it is left."""
         self._forget(service)
         now_ms = self._clock.wall_ms()
-        for token, run in service.runs.items():
-            done = wire.Finished(token, wire.LOST, run.started_at_ms, max(now_ms, run.started_at_ms))
-            output = gone.output if service.kind == "python" else None
-            if service.answer is not None:
-                done = service.answer
-                self._emit_with(done, run, done.outcome, done.error, output)
-            elif run.asked is not None and not gone.lost:
-                error = asked_error(run.asked, run.launch.timeout_ms, run.reason)
-                self._emit_with(done, run, run.asked, error, output)
-            elif gone.lost:
-                self._emit_with(done, run, wire.LOST, LEASE_ENDED, output)
-            elif gone.not_begun:
-                self._emit(wire.not_begun(token, gone.not_begun, now_ms))
-            elif gone.for_node:
-                self._emit_with(done, run, wire.KILLED, wire.NODE_STOPPED, output)
-            else:
-                tail = gone.output.tail
-                limits = wire.decode_task(run.launch.task).limits if service.kind == "python" else None
-                why = blamed(limits, gone.exit_code, tail, gone.used_cpu_s, gone.killed_for_memory)
-                what = describe_exit(gone.exit_code, why)
-                error = wire.failure(f"the process ended before the function returned: {what}", tail)
-                done = wire.Finished(token, wire.FAILED, done.started_at_ms, done.ended_at_ms, gone.exit_code)
-                self._emit_with(done, run, wire.FAILED, error, output)
+        shared = sum(run.answer is None for run in service.runs.values()) > 1
+        for run in service.runs.values():
+            self._emit(left_end(service, run, gone, now_ms, shared=shared))
         service.runs.clear()
         self._due_at = 0
 
     def vanished(self, service: Service, lost: bool) -> None:
         """Its keeper was killed by somebody, or (`lost`) for the sake of the lease; nothing of it is left now."""
-        if lost:
-            service.answer = None
-        elif service.answer is None:
-            for token, run in [(t, r) for t, r in service.runs.items() if r.asked is None]:
+        for token, run in list(service.runs.items()):
+            if lost:
+                run.answer = None
+            elif run.answer is None and run.asked is None:
                 del service.runs[token]
                 now_ms = max(self._clock.wall_ms(), run.started_at_ms)
                 error = "its keeper process was killed"
@@ -379,7 +372,7 @@ class Pool:
             self._give(service, launch)
             return
         service = self._host.start_service("http", launch.session, self._http())
-        self._begin(service, Place((launch.namespace, "")), launch)
+        self._begin(service, Place((launch.namespace, "", "")), launch)
 
     def _http_service(self, launch: wire.Launch) -> Service | None:
         """Returns the one that is to take it; None: another one has to be started."""
@@ -406,26 +399,63 @@ class Pool:
         if service.page is not None:
             service.page.turn_to(launch.token, launch.output_max)
         service.send(PACKET_HEAD.pack(launch.token, OP_RUN) + launch.task)
+        idle = service.place.idle
+        if len(service.runs) >= service.room:
+            if service in idle:
+                idle.remove(service)
+        elif service not in idle:
+            idle.append(service)
+
+    def _drop(self, service: Service, token: int) -> None:
+        """The run is not in the service any more."""
+        del service.runs[token]
+        if isinstance(service.page, RunsPage):
+            service.page.turn_from(token)
 
     def _free(self, service: Service) -> None:
+        if service.ending or service.retiring:
+            self._retire(service)
+            return
         place = service.place
         place.freed += 1
         if place.queue:
             self._give(service, place.queue.popleft()[2])
-        else:
-            service.idle_since = self._clock.boot_ms()
+            return
+        if service not in place.idle:
             place.idle.append(service)
+        if not service.runs:
+            service.idle_since = self._clock.boot_ms()
             self._due_at = min(self._due_at, service.idle_since + IDLE_MAX_MS)
+
+    def _retire(self, service: Service) -> None:
+        """Gives it nothing new, and ends it when none of its runs goes on."""
+        service.retiring = True
+        if service in service.place.idle:
+            service.place.idle.remove(service)
+        if not service.ending and (service.room == 1 or not service.runs):
+            self._end(service)
+
+    def _cut(self, service: Service, why: str) -> None:
+        """Ends it now, with all runs that are in it."""
+        self._retire(service)  # which ends it where it is at one
+        if not service.ending:
+            service.ending = True
+            service.cut_for = why
+            service.command(wire.CMD_KILL + bytes(4))
 
     def _ask(self, service: Service, run: Run, outcome: int, reason: str) -> None:
         if run.asked is not None:
             return
         run.asked = outcome
         run.reason = reason
-        if service.kind == "http":
+        if service.kind == "http" or service.room > 1:
             op = OP_TIMEOUT if outcome == wire.TIMED_OUT else OP_KILL
             service.send(PACKET_HEAD.pack(run.launch.token, op))
-            self._end_by(run, self._clock.boot_ms() + HTTP_ENDS_MS)
+            if service.kind == "http":
+                self._end_by(run, self._clock.boot_ms() + HTTP_ENDS_MS)
+            else:
+                run.cut_at = self._clock.boot_ms() + run.launch.grace_ms
+                self._due_at = min(self._due_at, run.cut_at)
             return
         service.ending = True
         self._end_by(run, self._clock.boot_ms() + run.launch.grace_ms)
@@ -450,22 +480,6 @@ class Pool:
                 self._count -= 1
         if service in service.place.idle:
             service.place.idle.remove(service)
-
-    def _emit_with(
-        self, done: wire.Finished, run: Run, outcome: int, error: str | None, output: wire.Collected | None = None
-    ) -> None:
-        kept = done if output is None else output
-        self._emit(
-            replace(
-                done,
-                outcome=outcome,
-                started_at_ms=run.started_at_ms if done.started_at_ms is None else done.started_at_ms,
-                error=error,
-                frames=kept.frames,
-                spooled=kept.spooled,
-                truncated=kept.truncated,
-            )
-        )
 
     def _emit(self, done: wire.Finished) -> None:
         self._host.emit(wire.encode(done))

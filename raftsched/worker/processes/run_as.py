@@ -19,6 +19,7 @@ from raftsched.core.rules.allowed import PROGRAMS
 from raftsched.core.rules.eligibility import EVERY, may_run_as
 from raftsched.core.subjects.cluster import NoPython
 from raftsched.errors import Exit, StartupError
+from raftsched.worker import native
 from raftsched.worker.processes.options import Options
 from raftsched.worker.processes.users import User
 
@@ -197,6 +198,7 @@ def options_of(config: NodeConfig | WorkerConfig, run_as: RunAs, cgroups: str | 
         pythonpath=tuple(str(path.absolute()) for path in config.pythonpath),
         http_allow=config.allowed.http,
         http_deny=config.allowed.http_deny,
+        confine=native.path("confine"),
         cgroups=cgroups,
         python_processes=SLOTS_MAX,  # the leader gives no more runs than the slots that it is told of
         warm_max=config.slots,

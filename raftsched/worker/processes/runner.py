@@ -249,13 +249,15 @@ class Runner:
         """Its end comes by `on_ended`, unless the supervisor dies (`on_died`)."""
         kind: str = spec.task.__struct_config__.tag  # type: ignore[assignment]
         task, output_max = spec.task, spec.output_max or self._output.max_attempt_bytes
-        fresh, memory = False, None
+        fresh, memory, function, concurrency = False, None, "", 1
         if isinstance(task, wire.Http):  # what is read of an answer is its output
             task = replace(task, keep=min(task.keep or output_max, output_max))
         elif isinstance(task, wire.Python):
             memory = task.limits.memory if task.limits is not None else None
             # A warm process could not move itself to a group with less memory: it is not the node's any more.
             fresh = task.fresh or (memory is not None and (self._options.cgroups is not None or bool(spec.user)))
+            if task.shares_process:
+                function, concurrency = task.function, task.concurrency
         message = wire.Launch(
             spec.token,
             spec.session,
@@ -269,6 +271,8 @@ class Runner:
             spec.user,
             memory,
             output_max,
+            function,
+            concurrency,
         )
         self._labels_of[spec.token] = spec.namespace, spec.run_env
         self._output.bound(spec.token, output_max)

@@ -22,11 +22,13 @@ import msgspec
 
 from raftsched.bounds import OUTPUT_MAX
 from raftsched.worker.processes import cgroup, wire
-from raftsched.worker.processes.keeper import CannotStart, KeeperContext, Tree
 from raftsched.worker.processes.lease import SharedWords
 from raftsched.worker.processes.limits import confine, enter_group
 from raftsched.worker.processes.linux import close_all_but, die_with_parent, give_way, oom_score
 from raftsched.worker.processes.options import Options
+from raftsched.worker.processes.pages import Page, RunsPage
+from raftsched.worker.processes.run_outputs import RunOutputs
+from raftsched.worker.processes.tree import CannotStart, KeeperContext, Tree
 from raftsched.worker.processes.users import User, become, dress, enter_home
 
 PACKET_HEAD = struct.Struct("<QB")  # token, what to do with it; for OP_RUN the encoded task follows
@@ -42,25 +44,6 @@ _hidden_decoder = msgspec.msgpack.Decoder(tuple[str, ...])
 
 def _decode_hidden(raw: bytes) -> tuple[str, ...]:
     return _hidden_decoder.decode(raw) if raw else ()
-
-
-class Page(SharedWords):
-    """Says which attempt a service is at, as the supervisor says it to its keeper, which gathers the output under that
-    name. No service has it: it could take what it prints for that of another run."""
-
-    @property
-    def token(self) -> int:
-        return self._words[0]
-
-    @property
-    def output_max(self) -> int:
-        """Bytes that are kept of what it prints; 0: none was given yet."""
-        return self._words[1]
-
-    def turn_to(self, token: int, output_max: int) -> None:
-        """It is this attempt's turn."""
-        self._words[1] = output_max
-        self._words[0] = token
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +62,7 @@ class Shared(SharedWords):
 
     def __init__(self) -> None:
         super().__init__()
+        self.outputs_fd = -1  # where a service that takes several runs at a time writes what they print
         self._hidden = mmap.mmap(-1, HIDDEN_MAX)
         self._answer = mmap.mmap(-1, ANSWER_MAX)
 
@@ -125,18 +109,23 @@ def keep_service(
     work: socket.socket,
     session: int,
     serve: Callable[[socket.socket, Shared], None],
-    page: Page,
+    page: Page | RunsPage,
     confines: Callable[[], Confines] = Confines,
 ) -> None:
     """The whole life of the keeper of a service. `work` is the service's end of its socket."""
     tree = Tree(context, control, session)
     shared = Shared()
     confined = confines()
+    outputs: RunOutputs | None = None
+    if isinstance(page, RunsPage):
+        outputs = tree.lines = RunOutputs(page, context.live_directory)
+        tree.capture = outputs.unclaimed
     page.keep_from_children()
     context.lease.keep_from_children()
 
     def spawn(out: int, err: int, says: int) -> int:
         keeper = os.getpid()
+        shared.outputs_fd = says
         pid = os.fork()
         if pid == 0:
             _become_service(keeper, out, err, work, shared, serve, confined, context.options)
@@ -144,8 +133,9 @@ def keep_service(
 
     def collected() -> wire.Collected:
         tail = tree.capture.tail()
-        frames, spooled, truncated = tree.capture.finish(page.token)
-        return wire.Collected(frames, spooled, truncated, tail)
+        if not isinstance(page, Page):
+            return wire.Collected(b"", False, 0, tail)
+        return wire.Collected(*tree.capture.finish(page.token), tail)
 
     def send(message: wire.Collected | wire.ServiceExited) -> None:
         with suppress(OSError):
@@ -157,6 +147,8 @@ def keep_service(
         """Takes over what the page says, before anything is read: what is there to be read was printed after it was
         said."""
         nonlocal hides
+        if not isinstance(page, Page):
+            return  # what its runs print says it by itself
         tree.capture.keep(page.output_max or OUTPUT_MAX)
         if hides != shared.hidden_version:
             hides = shared.hidden_version
@@ -170,10 +162,17 @@ def keep_service(
         learn()  # the rest is read now
         cgroup.kill(confined.group)
 
-    def collect() -> None:
+    def collect(token: bytes) -> None:
+        if outputs is not None:
+            tree.read_said()
+            send(outputs.finish(int.from_bytes(token, "little")))
+            return
         learn()
         tree.drain()
         send(collected())
+
+    def timers(now: int) -> int | None:
+        return None if outputs is None else outputs.flush(now)
 
     try:
         tree.start(spawn)
@@ -184,9 +183,11 @@ def keep_service(
     finally:
         work.close()
     tree.kill_first = kill_first
-    tree.watch(lambda now: None, lambda: page.token, before_read, collect)
+    tree.watch(timers, lambda: page.token if isinstance(page, Page) else 0, before_read, collect)
     killed_for_memory = cgroup.leave(confined.group)
     code = tree.exit_code
+    for one in outputs.rest() if outputs is not None else ():
+        send(one)
     for_node = tree.asked is None and (code != 0 or tree.cut) and tree.for_node
     exited = wire.ServiceExited(
         code, tree.lost, collected(), tree.used_cpu_s, killed_for_memory, "", shared.answer, for_node
@@ -212,7 +213,7 @@ def _become_service(
         os.dup2(err, 2)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
-        close_all_but((0, 1, 2, work.fileno()))
+        close_all_but({0, 1, 2, work.fileno(), *([] if shared.outputs_fd < 0 else [shared.outputs_fd])})
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])

@@ -7,11 +7,11 @@ import os
 import signal
 import socket
 
-from raftsched.worker.processes.keeper import KeeperContext
 from raftsched.worker.processes.lease import LeaseSlot
 from raftsched.worker.processes.linux import become_subreaper
 from raftsched.worker.processes.options import Start
 from raftsched.worker.processes.supervisor import Supervisor
+from raftsched.worker.processes.tree import KeeperContext
 
 
 def main(start: Start, sentinel_fd: int) -> None:

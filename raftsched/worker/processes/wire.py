@@ -55,6 +55,13 @@ class Python(msgspec.Struct, array_like=True, frozen=True, tag="python"):
     fresh: bool = False  # a process of its own
     within: tuple[str, ...] | None = None
     allowed: tuple[str, ...] | None = None  # patterns of functions, and of modules that functions are defined in
+    concurrency: int = 1  # runs of this function at a time in one process
+
+    @property
+    def shares_process(self) -> bool:
+        """Returns whether other runs of the function may be in its process: a run that has a directory, limits or a
+        process of its own has it for itself."""
+        return self.concurrency > 1 and not self.fresh and self.cwd is None and self.limits is None
 
 
 class Http(msgspec.Struct, array_like=True, frozen=True, tag="http"):
@@ -100,6 +107,8 @@ class Launch(msgspec.Struct, array_like=True, frozen=True, tag=1):
     user: str = ""  # as whom; "": as the node's own
     memory: int | None = None  # limits.memory of the task
     output_max: int = OUTPUT_MAX  # bytes that are kept of what it prints
+    function: str = ""  # of python: with whose runs it may share a process; "": it has one for itself
+    concurrency: int = 1  # how many of those there are in a process at a time
 
 
 class Kill(msgspec.Struct, array_like=True, frozen=True, tag=2):
@@ -190,6 +199,7 @@ class Collected(msgspec.Struct, array_like=True, frozen=True, tag=20):
     spooled: bool
     truncated: int
     tail: str
+    token: int = 0  # of a process that has several; 0: of the only one
 
 
 class ServiceExited(msgspec.Struct, array_like=True, frozen=True, tag=21):
@@ -211,10 +221,12 @@ DIRTY = 2  # left something behind
 STALE = 4  # its code is out of date, nothing was run
 SAYS = 8  # alone: no answer yet, but a Progress
 
-# From the supervisor to a keeper: one byte, and for kill, timeout and stop the grace period (4 bytes, milliseconds)
+# From the supervisor to a keeper: one byte, and for kill, timeout and stop the grace period (4 bytes, milliseconds);
+# for collect the token (8 bytes) where a process has several runs
 CMD_KILL, CMD_TIMEOUT, CMD_STOP, CMD_FENCE, CMD_COLLECT = b"k", b"t", b"s", b"f", b"c"
 
-DONE_TAG = 12  # the second byte of an encoded Finished, behind the array's header
+# One byte in front of what a keeper of runs says to the supervisor, which passes the rest on as it is
+NEWS, END, END_AND_STAYS = b"n", b"e", b"s"  # of a run that goes on; its end; its end, and the keeper takes another one
 
 encode = msgspec.msgpack.Encoder().encode
 decode_task = msgspec.msgpack.Decoder(Task).decode
@@ -240,6 +252,20 @@ _LENGTH = struct.Struct("<I")
 
 def frame(message: bytes) -> bytes:
     return _LENGTH.pack(len(message)) + message
+
+
+def framed(packet: bytes | memoryview) -> Iterator[bytes | memoryview]:
+    """The messages that travelled in one packet. ValueError for what is no row of frames."""
+    at, end = 0, len(packet)
+    while at < end:
+        if end - at < _LENGTH.size:
+            raise ValueError("a frame is cut off")
+        (size,) = _LENGTH.unpack_from(packet, at)
+        at += _LENGTH.size
+        if size > end - at:
+            raise ValueError("a frame is cut off")
+        yield packet[at : at + size]
+        at += size
 
 
 class Splitter:

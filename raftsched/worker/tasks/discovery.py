@@ -40,18 +40,19 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 class Found(msgspec.Struct):
     calls: dict[str, str] = {}  # name -> "package.module:function"
+    concurrent: dict[str, int] = {}  # "package.module:function" -> runs at a time in one process, where it is not one
     wrong: list[str] = []  # of the modules that were named: the node does not start
     skipped: list[str] = []  # of installed packages: the node starts without them
 
 
 async def discover(
     modules: Sequence[str], pythonpath: Sequence[Path], environ: dict[str, str], given: Mapping[str, str] = _NONE
-) -> dict[str, str]:
-    """Handlers by name, as "package.module:function": those that `modules` register, those `given` to the node as such,
-    and those of installed packages. `environ`: what the processes of jobs see. Raises StartupError when one of
+) -> Found:
+    """Returns handlers by name, as "package.module:function": those that `modules` register, those `given` to the node
+    as such, and those of installed packages. `environ`: what the processes of jobs see. Raises StartupError when one of
     `modules` or `given` cannot be used."""
     if not modules and not given and not await asyncio.to_thread(_announced, pythonpath):
-        return {}
+        return Found()
     root = str(Path(raftsched.__file__).parent.parent)
     env = {**environ, "PYTHONPATH": os.pathsep.join(p for p in (root, environ.get("PYTHONPATH")) if p)}
     argv = [sys.executable, "-P", "-m", _MODULE]
@@ -80,7 +81,7 @@ async def discover(
     return _read(raw, [*modules, *given.values()])
 
 
-def _read(raw: bytes, modules: Sequence[str]) -> dict[str, str]:
+def _read(raw: bytes, modules: Sequence[str]) -> Found:
     try:
         found = msgspec.json.decode(raw, type=Found)
     except (msgspec.DecodeError, ValueError):
@@ -94,7 +95,7 @@ def _read(raw: bytes, modules: Sequence[str]) -> dict[str, str]:
         log.warning("%s", why)
     if len(found.calls) > HANDLERS_MAX:
         raise StartupError(f"handlers: {len(found.calls)} names are registered; {HANDLERS_MAX} is the limit of a node")
-    return found.calls
+    return found
 
 
 def _announced(pythonpath: Iterable[Path]) -> bool:
@@ -139,6 +140,7 @@ def import_all(modules: Sequence[str], given: Sequence[str] = ()) -> Found:
             found.calls[name] = where  # what was named wins over what is installed
         else:
             (found.wrong if name in mine else found.skipped).append(f"handler {name!r}: {why}")
+    found.concurrent = {w: handlers.concurrent[w] for w in found.calls.values() if w in handlers.concurrent}
     return found
 
 

@@ -28,8 +28,8 @@ from raftsched.worker.executors.raised import error_of
 from raftsched.worker.executors.returned import NotRun, check_run, encode_result
 from raftsched.worker.ports import Runs
 from raftsched.worker.processes import wire
-from raftsched.worker.processes.keeper import asked_error
 from raftsched.worker.processes.runner import RunEnd, RunSpec
+from raftsched.worker.processes.tree import asked_error
 
 log = logging.getLogger(__name__)
 

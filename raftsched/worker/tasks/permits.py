@@ -32,11 +32,13 @@ _OURS = ("RAFTSCHED_PARAMS", REPORT_FILE)  # of a command's variables, beside wh
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Permits:
-    """Says what jobs may do on this machine. `calls`: its handlers by name, as "package.module:function". `allowed`:
-    what jobs may name here; None: anything. `closed`: see run_error. `run_as`: the user, from the namespace of a job
-    and what it asks for; raises UnknownUser. `sealer`: opens secrets."""
+    """Says what jobs may do on this machine. `calls`: its handlers by name, as "package.module:function", and
+    `concurrent`, how many runs one process takes of them. `allowed`: what jobs may name here; None: anything.
+    `closed`: see run_error. `run_as`: the user, from the namespace of a job and what it asks for; raises UnknownUser.
+    `sealer`: opens secrets."""
 
     calls: Mapping[str, str] = field(default_factory=dict)
+    concurrent: Mapping[str, int] = field(default_factory=dict)
     allowed: Allowed | None = None
     closed: bool = False
     run_as: Callable[[str, str], str] = NODES_OWN.of
@@ -69,7 +71,7 @@ class Permits:
             user = self.run_as(namespace, found.user)
         except UnknownUser as error:
             raise BadJob(str(error)) from None
-        task = task_of(found, self.calls)
+        task = task_of(found, self.calls, self.concurrent)
         spec = RunSpec(namespace=namespace, user=user, task=task, run_env=found.env, **about)
         return permitted(spec, self.allowed, self.closed)
 

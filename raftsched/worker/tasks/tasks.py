@@ -13,6 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfoNotFoundError
 
 import msgspec
+from msgspec.structs import replace
 
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Attempt, Instance, Job
@@ -71,6 +72,7 @@ class _Body(msgspec.Struct):
 
 
 _NONE: Mapping[str, str] = MappingProxyType({})
+_NONE_AT_A_TIME: Mapping[str, int] = MappingProxyType({})
 
 
 class _Wanted(msgspec.Struct):
@@ -269,22 +271,25 @@ def env_of(job: Job, instance: Instance, attempt: Attempt) -> dict[str, str]:
     }
 
 
-def task_of(found: Resolved, calls: Mapping[str, str]) -> Task:
+def task_of(found: Resolved, calls: Mapping[str, str], concurrent: Mapping[str, int] = _NONE_AT_A_TIME) -> Task:
     """Makes the task of a run. What the cluster says about it (`env`) wins over the job's own environment. `calls`: the
-    handlers of this machine by name, as "package.module:function". Raises BadJob."""
+    handlers of this machine by name, as "package.module:function"; `concurrent`: how many runs of one a process takes.
+    Raises BadJob."""
     try:
         handler = _decode_handler(found.handler)
     except msgspec.DecodeError as exc:
         raise BadJob(f"this node cannot read the job's handler: {exc}") from None
     params, env, hidden = found.params, found.env, found.hidden
     limits = _limits(handler.limits) if handler.limits is not None else None
-    function = handler.python
+    function, at_a_time = handler.python, 1
     if handler.call is not None:
         function = calls.get(handler.call)
         if function is None:
             raise BadJob(f'this node has no handler "{handler.call}" any more; start it with the module that has it')
+        at_a_time = concurrent.get(function, 1)
     if function is not None:
-        return Python(function, params, {**handler.env, **env}, handler.cwd, limits, hidden, handler.fresh)
+        task = Python(function, params, {**handler.env, **env}, handler.cwd, limits, hidden, handler.fresh)
+        return task if at_a_time == 1 else replace(task, concurrency=at_a_time)
     if handler.http is not None:
         return _http(handler.http, params, env, hidden)
     command = {**handler.env, **env, "RAFTSCHED_PARAMS": params.decode(), REPORT_FILE: f"/dev/fd/{FD}"}

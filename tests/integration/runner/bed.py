@@ -18,15 +18,18 @@ from raftsched.core.model import Outcome
 from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.output.keeping.store import OutputStore
 from raftsched.system.clock import SystemClock
-from raftsched.worker.processes.keeper import REAP_MS
+from raftsched.worker import native
 from raftsched.worker.processes.lease import LOOK_MS
 from raftsched.worker.processes.options import Options
 from raftsched.worker.processes.runner import RunEnd, Runner, RunSpec
+from raftsched.worker.processes.tree import REAP_MS
 from raftsched.worker.processes.wire import Exec, Python, Task
 from tests.support.patience import until, within
 
 LONG_MS = 600_000
-AS_IT_IS = replace(Options(**asdict(UNSAID)), nice=0)  # what tests measure is not to give way
+AS_IT_IS = replace(
+    Options(**asdict(UNSAID)), nice=0, confine=native.path("confine")
+)  # what tests measure is not to give way
 FUNCTIONS = Path(__file__).parent / "functions"  # what python runs find, if nothing else is said
 MARK = "RAFTSCHED_TEST_BED"
 # What a node may have in its environment that is nobody else's.

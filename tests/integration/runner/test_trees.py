@@ -16,7 +16,7 @@ import pytest
 
 from raftsched.core.model import Outcome
 from raftsched.core.subjects.leasing import KILL_BEFORE_MS
-from raftsched.worker.processes.keeper import BEGAN_AFTER_MS
+from raftsched.worker.processes.tree import BEGAN_AFTER_MS
 from raftsched.worker.processes.wire import Exec, Python
 from tests.integration.runner.bed import (
     AS_IT_IS,

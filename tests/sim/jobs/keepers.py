@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
 from raftsched.core.subjects.leasing import KILL_BEFORE_MS
-from raftsched.worker.processes.keeper import BEGAN_AFTER_MS
 from raftsched.worker.processes.runner import RunSpec
+from raftsched.worker.processes.tree import BEGAN_AFTER_MS
 from raftsched.worker.processes.wire import Exec
 from tests.sim.clocks import MachineClock
 from tests.sim.jobs.truth import Run

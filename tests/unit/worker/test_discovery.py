@@ -13,13 +13,17 @@ import pytest
 from raftsched.errors import StartupError
 from raftsched.handlers import HANDLERS_MAX
 from raftsched.worker.processes.environment import base_environment
-from raftsched.worker.tasks.discovery import discover
+from raftsched.worker.tasks.discovery import Found, discover
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "invoices"
 HEAD = "import raftsched\n"
 
 
 def found(path: Path, *modules: str) -> dict[str, str]:
+    return all_found(path, *modules).calls
+
+
+def all_found(path: Path, *modules: str) -> Found:
     return asyncio.run(discover(modules, [path], base_environment(os.environ)))
 
 
@@ -57,6 +61,15 @@ def test_what_a_module_registers(tmp_path: Path) -> None:
         "wrapped": "mine:c",
         "mail": "mine:Mail.send",
     }
+
+
+def test_how_many_runs_a_process_takes_of_a_function(tmp_path: Path) -> None:
+    text = '@raftsched.handler("one", concurrency=20)\nasync def a(): ...\n'
+    module(tmp_path, "mine", text + '@raftsched.handler("two")\nasync def b(): ...\n')
+    install(tmp_path, {"three": "mine:a", "four": "mine:b"})
+    there = all_found(tmp_path, "mine")
+    assert there.calls == {"one": "mine:a", "two": "mine:b", "three": "mine:a", "four": "mine:b"}
+    assert there.concurrent == {"mine:a": 20}
 
 
 def test_nothing_to_look_for(tmp_path: Path) -> None:

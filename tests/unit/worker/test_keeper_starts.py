@@ -13,12 +13,14 @@ from types import SimpleNamespace
 import pytest
 
 from raftsched.system.clock import SystemClock
-from raftsched.worker.processes import keeper, wire
-from raftsched.worker.processes.keeper import CannotStart, KeeperContext, Tree, keep_attempt
+from raftsched.worker.processes import tree as trees
+from raftsched.worker.processes import wire
+from raftsched.worker.processes.keeper import keep_attempt
 from raftsched.worker.processes.lease import LeaseSlot
 from raftsched.worker.processes.linux import become_subreaper, term_tree
 from raftsched.worker.processes.options import Options
 from raftsched.worker.processes.service import Confines, Shared, _become_service
+from raftsched.worker.processes.tree import CannotStart, KeeperContext, Tree
 from tests.support.patience import patient
 
 OPTIONS = Options(python_runs_max=1, python_memory_max=1, pids_max=1, nice=0)
@@ -47,7 +49,8 @@ def end_of(context: KeeperContext, number: int) -> wire.Finished:
         keep_attempt(context, theirs, LAUNCH, spawn)
         packet = wire.receive(ours)
     assert packet
-    done = wire.decode_up(packet)
+    assert packet[:1] == wire.END
+    done = wire.decode_up(packet[1:])
     assert isinstance(done, wire.Finished)
     return done
 
@@ -167,8 +170,8 @@ def test_sigterm_for_the_whole_node_may_come_later_to_its_keeper(
         if comes:
             tree._note_term(signal.SIGTERM, None)
 
-    monkeypatch.setattr(keeper, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(trees, "time", SimpleNamespace(sleep=sleep))
     assert tree.for_node is comes
-    assert waited == [keeper._TERM_LATE_S]
+    assert waited == [trees._TERM_LATE_S]
     ours.close()
     theirs.close()

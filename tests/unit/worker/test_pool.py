@@ -8,12 +8,16 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.worker.executors.python import PythonService
 from raftsched.worker.processes import pool as module
 from raftsched.worker.processes import wire
-from raftsched.worker.processes.pool import GROW_AFTER_MS, GROW_EVERY_MS, Pool, Serve, Service
+from raftsched.worker.processes.pages import RunsPage
+from raftsched.worker.processes.pool import GROW_AFTER_MS, GROW_EVERY_MS, Pool
+from raftsched.worker.processes.service import OP_KILL, OP_RUN, PACKET_HEAD
+from raftsched.worker.processes.warm_process import Serve, Service
 
 
 class House:
@@ -39,12 +43,12 @@ class House:
         return self.now / 1000
 
     def start_service(
-        self, kind: str, session: int, serve: Serve, user: str = "", memory: int | None = None
+        self, kind: str, session: int, serve: Serve, user: str = "", memory: int | None = None, room: int = 1
     ) -> Service:
         self.users.append(user)
         ours, theirs = socket.socketpair()
         self.sockets += [ours, theirs]
-        self.services.append(Service(kind, session, ours, ours, len(self.services) + 1))
+        self.services.append(Service(kind, session, ours, ours, len(self.services) + 1, room))
         return self.services[-1]
 
     def emit(self, message: bytes) -> None:
@@ -54,17 +58,34 @@ class House:
         self.killed.append(pid)
 
     def launch(
-        self, count: int, fresh: bool = False, kind: str = "python", namespace: str = "", user: str = ""
+        self,
+        count: int,
+        fresh: bool = False,
+        kind: str = "python",
+        namespace: str = "",
+        user: str = "",
+        concurrency: int = 1,
     ) -> None:
         for _ in range(count):
             self.tokens += 1
             launch = wire.Launch(self.tokens, 1, kind, 60_000, 1_000, b"task", fresh, None, namespace, user)
+            if concurrency > 1:
+                launch = replace(launch, function="module:function", concurrency=concurrency)
             self.pool.launch(launch)
         self.pool.tick(self.now)
 
     def answer(self, service: Service) -> None:
         (token,) = service.runs
         self.pool.answered(service, b"\0" + wire.encode(wire.Finished(token, wire.SUCCEEDED, self.now, self.now)))
+
+    def answer_some(self, service: Service, *tokens: int, flags: int = 0) -> None:
+        done = [wire.encode(wire.Finished(token, wire.SUCCEEDED, self.now, self.now)) for token in tokens]
+        packets = [PACKET_HEAD.pack(token, flags) + raw for token, raw in zip(tokens, done, strict=True)]
+        self.pool.answered(service, b"".join(map(wire.frame, packets)))
+
+    def ends(self) -> list[tuple[int, int]]:
+        found = [wire.decode_up(raw) for raw in self.emitted]
+        return [(end.token, end.outcome) for end in found if isinstance(end, wire.Finished)]
 
     def forward(self, ms: int) -> None:
         for _ in range(ms):
@@ -113,7 +134,7 @@ def test_where_many_wait_for_few_more_are_started(house: House) -> None:
 
 
 def test_a_run_that_gets_no_process_is_handed_back_as_not_begun(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(kind: str, session: int, serve: Serve, user: str, memory: int | None) -> Service:
+    def full(kind: str, session: int, serve: Serve, user: str, memory: int | None, room: int) -> Service:
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     monkeypatch.setattr(house, "start_service", full)
@@ -279,3 +300,103 @@ def test_the_code_of_a_job_speaks_for_its_own_run_alone(house: House, forged: by
     house.pool.gone(service, wire.ServiceExited(0, False, wire.Collected(b"", False, 0, "")))
     (end,) = [wire.decode_up(raw) for raw in house.emitted]
     assert (end.token, end.outcome, end.error) == (1, wire.FAILED, "its process said what no run says of itself")
+
+
+def test_a_process_with_room_takes_all_that_there_is_room_for(house: House) -> None:
+    house.launch(5, concurrency=3)
+    assert [len(service.runs) for service in house.services] == [3]
+    house.forward(GROW_AFTER_MS)
+    assert [len(service.runs) for service in house.services] == [3, 2]
+    house.launch(1)  # of the same namespace, and not of that function
+    assert [service.room for service in house.services] == [3, 3, 1]
+    house.launch(1, concurrency=3, namespace="other")
+    assert [len(service.runs) for service in house.services] == [3, 2, 1, 1]
+
+
+def test_runs_and_answers_travel_together(house: House) -> None:
+    house.launch(3, concurrency=3)
+    (service,) = house.services
+    service.send_rest()
+    packet = house.sockets[1].recv(wire.PACKET_MAX)
+    assert list(wire.framed(packet)) == [PACKET_HEAD.pack(token, OP_RUN) + b"task" for token in (1, 2, 3)]
+    house.answer_some(service, 2, 1)
+    assert house.ends() == [(2, wire.SUCCEEDED), (1, wire.SUCCEEDED)]
+    house.launch(3, concurrency=3)
+    assert list(service.runs) == [3, 4, 5]
+    house.answer_some(service, 4)
+    assert list(service.runs) == [3, 5, 6]
+
+
+def test_one_of_several_is_asked_to_end_and_the_others_are_not(house: House) -> None:
+    house.launch(2, concurrency=3)
+    (service,) = house.services
+    assert house.pool.kill(1, "not wanted")
+    service.send_rest()
+    packet = house.sockets[1].recv(wire.PACKET_MAX)
+    assert list(wire.framed(packet))[2:] == [PACKET_HEAD.pack(1, OP_KILL)]
+    house.answer_some(service, 1, 2)
+    assert house.ends() == [(1, wire.KILLED), (2, wire.SUCCEEDED)]
+    house.forward(2_000)
+    assert not service.ending
+
+
+def test_one_that_goes_on_ends_its_process_and_the_others_are_lost_alone(house: House) -> None:
+    house.launch(2, concurrency=3)
+    (service,) = house.services
+    house.pool.kill(1, "not wanted")
+    house.forward(1_000)
+    assert service.ending
+    house.launch(1, concurrency=3)
+    assert 3 not in service.runs
+    house.pool.gone(service, wire.ServiceExited(128 + 9, False, wire.Collected(b"", False, 0, "")))
+    ends = [wire.decode_up(raw) for raw in house.emitted]
+    assert [(e.token, e.outcome, e.alone) for e in ends if isinstance(e, wire.Finished)] == [
+        (1, wire.KILLED, False),
+        (2, wire.LOST, True),
+    ]
+
+
+def test_an_end_that_came_before_the_timeout_counts_though_its_output_is_late(house: House) -> None:
+    house.launch(1, concurrency=3)
+    (service,) = house.services
+    house.answer_some(service, 1, flags=wire.WROTE)
+    house.now += 60_000
+    house.pool.tick(house.now)
+    house.pool.collected(service, wire.Collected(b"", False, 0, "", 1))
+    assert house.ends() == [(1, wire.SUCCEEDED)]
+
+
+def test_a_process_that_wants_to_end_gets_nothing_new_and_ends_with_its_last_run(house: House) -> None:
+    house.launch(2, concurrency=3)
+    (service,) = house.services
+    house.answer_some(service, 1, flags=wire.DIRTY)
+    assert not service.ending
+    house.launch(1, concurrency=3)
+    assert list(service.runs) == [2]
+    house.answer_some(service, 2)
+    assert service.ending
+
+
+@pytest.mark.parametrize(
+    "packet", [b"x", b"\xff" * 40, wire.frame(b""), wire.frame(PACKET_HEAD.pack(1, 0) + b"?")], ids=repr
+)
+def test_a_process_of_several_is_cut_where_it_says_what_none_says(house: House, packet: bytes) -> None:
+    house.launch(2, concurrency=3)
+    (service,) = house.services
+    house.pool.answered(service, packet)
+    assert service.ending
+    house.pool.gone(service, wire.ServiceExited(128 + 9, False, wire.Collected(b"", False, 0, "")))
+    first, second = house.ends()
+    assert first == (1, wire.FAILED if packet[-1:] == b"?" else wire.LOST)
+    assert second == (2, wire.LOST)
+
+
+def test_a_page_says_which_runs_are_in_a_process() -> None:
+    page = RunsPage()
+    page.turn_to(7, 100)
+    page.turn_to(8, 200)
+    assert [page.output_max(token) for token in (7, 8, 9, 0)] == [100, 200, None, None]
+    page.turn_from(7)
+    page.turn_to(9, 300)
+    assert [page.output_max(token) for token in (7, 8, 9)] == [None, 200, 300]
+    page.close()
