@@ -12,13 +12,13 @@ import fcntl
 import os
 import resource
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from raftsched.worker.executors import starting
 from raftsched.worker.processes import cgroup
 from raftsched.worker.processes.limits import OOM_SCORE, confine, enter_group, note_no_group, resource_limits
-from raftsched.worker.processes.linux import give_way, oom_score
+from raftsched.worker.processes.linux import give_way, raise_oom_score
 from raftsched.worker.processes.options import Options
 from raftsched.worker.processes.report_lines import FD
 from raftsched.worker.processes.tree import CannotStart
@@ -45,6 +45,7 @@ class Confined:
     task: Exec
     options: Options
     environment: Mapping[str, str]  # that the task's own variables come on top of
+    ignored: Sequence[signal.Signals]  # by this process, and not to be by the program
     group: str | None
     user: User | None
 
@@ -103,7 +104,7 @@ def _start_natively(program: str, run: Confined, ends: tuple[int, int, int], gro
         argv += [f"{name}={value}" for name, value in variables.items()]
         argv += ["--", *run.task.argv]
         try:
-            pid = starting.spawn(program, argv, {}, *ends)
+            pid = starting.spawn(program, argv, {}, run.ignored, *ends)
         except OSError as exc:
             if exc.errno in (errno.ENOENT, errno.EACCES, errno.ENOEXEC):
                 raise NoNativePart from exc
@@ -181,7 +182,7 @@ def start_by_fork(run: Confined, ends: tuple[int, int, int]) -> int:
             try:
                 os.setsid()
                 give_way(options.nice)
-                oom_score(OOM_SCORE)
+                raise_oom_score(OOM_SCORE)
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
                 out, err, says = ends
                 os.dup2(out, 1)

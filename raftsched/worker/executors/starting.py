@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from raftsched.worker.processes.report_lines import FD
 from raftsched.worker.processes.tree import CannotStart
@@ -14,11 +14,23 @@ from raftsched.worker.processes.users import User
 ALL_SIGNALS = sorted(set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
 
 
+def ignored_signals() -> list[signal.Signals]:
+    """Returns those that this process ignores: a program would, too, unless it is told otherwise. What has a handler
+    here has none in a program."""
+    return [number for number in ALL_SIGNALS if signal.getsignal(number) == signal.SIG_IGN]
+
+
 def spawn(
-    program: str, argv: tuple[str, ...] | list[str], env: Mapping[str, str], out: int, err: int, says: int
+    program: str,
+    argv: tuple[str, ...] | list[str],
+    env: Mapping[str, str],
+    defaults: Iterable[signal.Signals],
+    out: int,
+    err: int,
+    says: int,
 ) -> int:
-    """Starts it in a session of its own, stdin empty. `says`: where what it reports goes; -1: nowhere. Returns its pid.
-    Raises OSError, and ValueError for a NUL byte."""
+    """Starts it in a session of its own, stdin empty. `defaults`: signals that it is not to ignore. `says`: where what
+    it reports goes; -1: nowhere. Returns its pid. Raises OSError, and ValueError for a NUL byte."""
     actions: list[tuple[int, int, int] | tuple[int, int, str, int, int]] = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, out, 1),
@@ -26,20 +38,18 @@ def spawn(
     ]
     if says >= 0:
         actions.append((os.POSIX_SPAWN_DUP2, says, FD))
-    return os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigmask=[], setsigdef=ALL_SIGNALS)
+    return os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigmask=[], setsigdef=defaults)
 
 
 def find(name: str, path: str) -> str:
     """Like execvp(3), but with the path of the job's own environment. Raises CannotStart."""
     if "/" in name:
         return name
-    denied = False
-    for directory in path.split(os.pathsep) if name else ():
-        candidate = os.path.join(directory or ".", name)
+    candidates = [f"{directory or '.'}/{name}" for directory in path.split(os.pathsep)] if name else []
+    for candidate in candidates:
         if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
             return candidate
-        denied = denied or os.path.isfile(candidate)
-    raise not_found(name, path, denied)
+    raise not_found(name, path, any(map(os.path.isfile, candidates)))
 
 
 def not_found(name: str, path: str, denied: bool) -> CannotStart:

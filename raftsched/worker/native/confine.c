@@ -92,7 +92,7 @@ __attribute__((noreturn)) static void leave(int code) {
 }
 
 static long open_file(const char *file, int flags) {
-    return call(__NR_openat, AT_FDCWD, at(file), flags | O_CLOEXEC, 0, 0);
+    return call(__NR_openat, AT_FDCWD, at(file), flags | O_CLOEXEC, 0600, 0);
 }
 
 static long change_directory(const char *directory) { return call(__NR_chdir, at(directory), 0, 0, 0, 0); }
@@ -203,7 +203,7 @@ static long small(const char *value) {
 /* ---------------------------------------------------------------- steps */
 
 static long write_to(const char *file, const char *text) {
-    long fd = open_file(file, O_WRONLY);
+    long fd = open_file(file, O_WRONLY | O_CREAT | O_TRUNC); /* as a shell's `>` */
     if (fd < 0) return fd;
     long written = call(__NR_write, fd, at(text), (long)length_of(text), 0, 0);
     call(__NR_close, fd, 0, 0, 0, 0);

@@ -20,7 +20,7 @@ import msgspec
 
 from raftsched.output.format.spool import STDERR
 from raftsched.system.clock import SystemClock
-from raftsched.worker.executors.command import spawner
+from raftsched.worker.executors.command import Programs
 from raftsched.worker.processes import cgroup, wire
 from raftsched.worker.processes.lease import SharedWords
 from raftsched.worker.processes.limits import blamed, capped
@@ -62,7 +62,7 @@ def keep_attempts(
     gc.enable()  # the supervisor does without: it stays, and makes no circles
     options = context.options
     users = {user.name: user for user in options.users}
-    environment = dict(os.environ)
+    programs = Programs(options)
     following: wire.Launch | None = launch
     while following is not None:
         launch, most = following, most - 1
@@ -72,7 +72,7 @@ def keep_attempts(
         task = msgspec.structs.replace(task, limits=capped(limits, options.memory_max))
         group = cgroup.of_run(options.cgroups, launch.token)
         user = users[launch.user] if launch.user else None
-        spawn = spawner(task, options, environment, group, user)
+        spawn = programs.spawner(task, group, user)
         if not keep_attempt(context, control, launch, spawn, limits, group, task.hidden, last=most <= 0):
             return
         following = _next_launch(context, control, launch.session)

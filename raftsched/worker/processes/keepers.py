@@ -96,7 +96,6 @@ class Keepers:
         self._at_work: dict[int, _Keeper] = {}  # by token
         self._namespaces: dict[str, _Namespace] = {}
         self._due_at = NEVER
-        self._end_at: int | None = None  # the node stops: when what is left is killed
 
     # ------------------------------------------------------------ from the node
 
@@ -129,12 +128,11 @@ class Keepers:
 
     def wind_down(self, grace_ms: int) -> None:
         """The node stops: whatever runs has so long, or less where its job says so, to come to an end."""
-        self._end_at = self._clock.boot_ms() + grace_ms
+        for of in self._namespaces.values():
+            while of.waiting:
+                self._start(of, of.waiting.popleft().launch)
         for keeper in self._at_work.values():
             self._wind_down(keeper, grace_ms)
-        for of in self._namespaces.values():
-            for keeper in list(of.idle):
-                self._end(keeper)
 
     def end_all(self) -> None:
         """Ends all that is here; what comes later has keepers of its own."""
@@ -252,8 +250,6 @@ class Keepers:
         self._at_work[launch.token] = keeper
         self._end_by(keeper, launch.timeout_ms + launch.grace_ms)
         self._due_at = min(self._due_at, keeper.taken_by)
-        if self._end_at is not None:
-            self._wind_down(keeper, max(0, self._end_at - now))
 
     def _free(self, keeper: _Keeper) -> None:
         """It takes the next run, when there is one."""
@@ -266,9 +262,7 @@ class Keepers:
             return
         self._due_at = min(self._due_at, keeper.idle_since + IDLE_MAX_MS)
         idle = [of.idle[0] for of in self._namespaces.values() if of.idle]
-        if self._end_at is not None:
-            self._end(keeper)
-        elif len(idle) > IDLE_MAX or sum(len(of.idle) for of in self._namespaces.values()) > IDLE_MAX:
+        if sum(len(of.idle) for of in self._namespaces.values()) > IDLE_MAX:
             self._end(min(idle, key=lambda one: one.idle_since))
 
     def _end(self, keeper: _Keeper) -> None:

@@ -80,28 +80,46 @@ def give_way(nice: int, session: int = 0) -> None:
     nice_value = min(19, os.getpriority(os.PRIO_PROCESS, 0) + nice)
     with suppress(OSError):  # it is over
         os.setpriority(os.PRIO_PGRP if session else os.PRIO_PROCESS, session, nice_value)
-    with suppress(OSError), open(f"/proc/{session or 'self'}/autogroup", "wb", buffering=0) as file:
-        file.write(b"%d" % nice_value)
+    with suppress(OSError):
+        fd = os.open(f"/proc/{session or 'self'}/autogroup", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, b"%d" % nice_value)
+        finally:
+            os.close(fd)
 
 
-def oom_score(least: int) -> int | None:
-    """Raises what the kernel adds to this process when it looks for one to kill for lack of memory (proc(5),
-    oom_score_adj), and returns what it was; None where that cannot be done. Children inherit it."""
-    try:
-        with open("/proc/self/oom_score_adj", "r+b", buffering=0) as file:
-            was = int(file.read(16))
-            if was < least:
-                file.write(b"%d" % least)
-            return was
-    except OSError:
-        return None
+class OomScore:
+    """What the kernel adds to this process when it looks for one to kill for lack of memory (proc(5), oom_score_adj).
+    Children inherit it. Nothing happens where it cannot be changed."""
+
+    def __init__(self) -> None:
+        self._fd, self._was = -1, 0
+        with suppress(OSError):
+            self._fd = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+            self._was = int(os.read(self._fd, 16))
+
+    def raise_to(self, least: int) -> None:
+        if self._was < least:
+            self._write(least)
+
+    def put_back(self) -> None:
+        self._write(self._was)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def _write(self, score: int) -> None:
+        if self._fd >= 0:
+            with suppress(OSError):
+                os.write(self._fd, b"%d" % score)
 
 
-def set_oom_score(score: int | None) -> None:
-    """Back to what `oom_score` returned."""
-    if score is not None:
-        with suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
-            file.write(b"%d" % score)
+def raise_oom_score(least: int) -> None:
+    """Raises that of this process for good."""
+    score = OomScore()
+    score.raise_to(least)
+    score.close()
 
 
 def boot_id() -> str:

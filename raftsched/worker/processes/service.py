@@ -24,7 +24,7 @@ from raftsched.bounds import OUTPUT_MAX
 from raftsched.worker.processes import cgroup, wire
 from raftsched.worker.processes.lease import SharedWords
 from raftsched.worker.processes.limits import confine, enter_group
-from raftsched.worker.processes.linux import close_all_but, die_with_parent, give_way, oom_score
+from raftsched.worker.processes.linux import close_all_but, die_with_parent, give_way, raise_oom_score
 from raftsched.worker.processes.options import Options
 from raftsched.worker.processes.pages import Page, RunsPage
 from raftsched.worker.processes.run_outputs import RunOutputs
@@ -237,7 +237,7 @@ def _confine(confined: Confines, options: Options) -> None:
     user, memory = confined.user, confined.memory
     give_way(options.nice)
     if confined.oom_score is not None:
-        oom_score(confined.oom_score)  # before the user changes: the file is the node's then
+        raise_oom_score(confined.oom_score)  # before the user changes: the file is the node's then
     enter_group(confined.group, memory, options.pids_max, own_user=user is None)
     if user is not None:
         environment = dict(os.environ)

@@ -22,14 +22,6 @@ def test_outcomes_are_those_of_the_core() -> None:
     ]
 
 
-def test_a_done_is_told_from_a_began_by_its_second_byte() -> None:
-    done = wire.encode(wire.Finished(2**60, 1, None, 2))
-    began = wire.encode(wire.Started(2**60, 1))
-    assert done[1] == wire.DONE_TAG
-    assert began[1] != wire.DONE_TAG
-    assert wire.decode_up(done) == wire.Finished(2**60, 1, None, 2)
-
-
 def test_messages_come_out_whatever_the_pieces() -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
