@@ -32,6 +32,7 @@ from raftsched.system.machine import ZoneFiles
 if TYPE_CHECKING:
     from raftsched.leader.due.fire_traces import FireTraces
 
+FOLLOWS_MS = 1_000  # between two looks of a node that does not lead; it is told when it does
 STALLED_MS = 20 * TICK_MS  # so long the loop never sleeps
 
 log = logging.getLogger("raftsched.leader")
@@ -126,6 +127,7 @@ class Leader:
                 self._fire_traces.forget()
 
     def _establish(self) -> None:
+        self._poke.set()  # first: the loop tries again what fails here
         self._state = LeaderState(self, self._raft.term)
         log.info(
             "leadership of term %d established: %d due soon, %d nodes with a session",
@@ -134,7 +136,6 @@ class Leader:
             len(self._state.dispatcher.loads()),
             extra={"term": self._state.term},
         )
-        self._poke.set()
 
     def on_applied(self, results: Sequence[EntryResult]) -> None:
         """Follows each committed turn. A leader that could not take up all of it must not lead on with the rest."""
@@ -221,7 +222,7 @@ class Leader:
                 self._ticked_ms = self._clock.boot_ms()
                 if self._state is None:
                     self.on_role()  # it may lead still, if giving leadership away failed as well
-                await self._wait(TICK_MS if self._state is None else self._state.tick())
+                await self._wait(self._rest_ms() if self._state is None else self._state.tick())
             except Exception as error:  # whatever it is, without ticks it must not lead
                 self._give_away("the leader's tick failed; leadership is given away", error)
                 with suppress(Exception):
@@ -248,10 +249,16 @@ class Leader:
         elif self._clock.boot_ms() - self._ticked_ms > STALLED_MS:
             self._poke.set()
 
+    def _rest_ms(self) -> int:
+        """Returns how long to wait without a leadership. A node that leads in spite of that could not give it away."""
+        return TICK_MS if self._raft.leading else FOLLOWS_MS
+
     async def _wait(self, delay_ms: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(delay_ms / 1000):
-                await self._poke.wait()
+        timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._poke.set)
+        try:
+            await self._poke.wait()
+        finally:
+            timer.cancel()
         self._poke.clear()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -29,6 +29,7 @@ from raftsched.raft.proposals.barrier import Barriers
 from raftsched.raft.proposals.proposer import Reply, check_all, settle
 from raftsched.raft.replica import Replica
 from raftsched.raft.status import JoinRequest, MemberStatus, PeerStatus, measured, member_statuses, peer_statuses
+from raftsched.raft.ticks import Ticks
 from raftsched.raft.transport.tls import KeyTls, Plain, Wire
 from raftsched.raft.transport.transport import Transport, only_loopback, split_address
 from raftsched.raft.writer import ThreadWriter, Writer
@@ -86,7 +87,6 @@ class Raft:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._durable: asyncio.Future[None] | None = None  # the identity is on the disk
         self._woken = False
-        self._timer: asyncio.TimerHandle | None = None
         self._handlers: dict[str, Callable[[str, bytes], None]] = {}
         self._own_dir = self.options.snapshot_dir is None
         self._directory = self.options.snapshot_dir or Path(tempfile.mkdtemp(prefix="raftsched-"))
@@ -117,6 +117,7 @@ class Raft:
         except BaseException:
             self._remove_directory()
             raise
+        self._ticks = Ticks(self._replica, clock, self._tick)
         self._admission = Admission(self._replica.formation, clock, self._replica.peer_set.join_requests)
         self._transport = Transport(
             node_id,
@@ -157,8 +158,7 @@ class Raft:
         if self._stopped:
             return
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._ticks.stop()
         self._replica.stop()
         await self._transport.stop()
         await asyncio.to_thread(self._writer.close)
@@ -173,12 +173,11 @@ class Raft:
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def _tick(self) -> None:
-        assert self._loop is not None
         self._replica.tick()
         try:
             self._transport.tick()
             self._admission.tick(self.leader_id)
-            self._timer = self._loop.call_later(self.options.tick_ms / 1000, self._tick)
+            self._ticks.again()
         except Exception as error:  # without ticks it would stay a member that does nothing
             log.critical("%s stops: %s: %s", self.node_id, type(error).__name__, error)
             self._replica.stop()
@@ -474,6 +473,7 @@ class Raft:
     def _pump(self) -> None:
         self._woken = False
         self._replica.pump()
+        self._ticks.pumped()
 
     def _post(self, callback: Callable[..., object], *args: object) -> None:
         assert self._loop is not None

@@ -293,7 +293,7 @@ class Replica:
                 log.warning("%s sent a %s out of place", peer, type(frame).__name__, extra={"peer": peer})
 
     def tick(self) -> None:
-        """Runs all timers that are due; to be called every options.tick_ms."""
+        """Runs all timers that are due; to be called as ticks.py says."""
         self._safely(self._tick)
 
     def _tick(self) -> None:

@@ -18,7 +18,6 @@ from importlib.resources.abc import Traversable
 import brotli
 
 from raftsched.ui.linking import APP, link
-from raftsched.ui.slim import slim, tight
 
 ASSETS = "/ui/assets"
 SHELL = "index.html"
@@ -69,6 +68,8 @@ class Files:
 
     def __init__(self, sources: Mapping[str, bytes]) -> None:
         """`sources`: what is in `static/`, by paths below it. Raises ValueError when modules cannot be linked."""
+        from raftsched.ui.slim import slim, tight  # a node that shows no page needs none of it
+
         whole = sha256()
         for path, source in sorted(sources.items()):
             whole.update(f"{path}\0{len(source)}\0".encode() + source)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from raftsched.node import loop_meter
-from raftsched.node.loop_meter import BEAT_S, WINDOW_S, LoopMeter
+from raftsched.node.loop_meter import BEAT_S, QUIET_BEAT_S, WINDOW_S, LoopMeter
 from tests.support.clock import ManualClock
 
 
@@ -38,6 +38,20 @@ def test_a_stretch_is_processor_time_in_which_the_timer_could_not_come(monkeypat
         assert work.meter.longest_s() == pytest.approx(0.3)
         work.beat(BEAT_S + 0.2, BEAT_S + 0.2)
         assert work.meter.longest_s() == pytest.approx(0.3), "the longest counts"
+        work.meter.stop()
+
+    asyncio.run(main())
+
+
+def test_a_quiet_loop_is_looked_at_less_often_and_its_stretches_are_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        work = Work(monkeypatch)
+        work.meter._begin()
+        work.beat(BEAT_S, 0.001)
+        assert work.meter._due_s - work.clock.monotonic() == pytest.approx(QUIET_BEAT_S)
+        work.beat(QUIET_BEAT_S + 0.24, 0.3)  # it began 60 ms before the timer was due
+        assert work.meter.longest_s() == pytest.approx(0.3)
+        assert work.meter._due_s - work.clock.monotonic() == pytest.approx(BEAT_S), "it is not quiet any more"
         work.meter.stop()
 
     asyncio.run(main())

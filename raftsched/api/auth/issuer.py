@@ -12,6 +12,7 @@ import asyncio
 import ipaddress
 import json
 import logging
+import ssl
 from collections import OrderedDict
 from hashlib import sha256
 from urllib.parse import urlsplit
@@ -216,9 +217,11 @@ def _let(found: Verified) -> Caller:
 async def fetch_keys(issuer: str) -> tuple[Key, ...]:
     """Fetches the keys that the issuer publishes. Raises ValueError, OSError, aiohttp.ClientError."""
     timeout = aiohttp.ClientTimeout(total=FETCH_S)
+    trusted = await asyncio.to_thread(ssl.create_default_context)  # the system's authorities, as they are now
+    connector = aiohttp.TCPConnector(ssl=trusted)
     async with (
         asyncio.timeout(FETCH_S),
-        aiohttp.ClientSession(timeout=timeout, auto_decompress=False, trust_env=False) as session,
+        aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False, trust_env=False) as session,
     ):
         raw = await _document(session, issuer.rstrip("/") + "/.well-known/openid-configuration")
         try:

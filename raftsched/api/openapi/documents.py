@@ -12,8 +12,6 @@ from aiohttp import web
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.replies import reply
-from raftsched.api.openapi.description import describe
-from raftsched.api.openapi.docs_page import render
 from raftsched.api.serving import Route, serves
 from raftsched.surface import documents
 
@@ -45,10 +43,14 @@ class Documents:
         return self._html
 
     def _make_json(self) -> bytes:
+        from raftsched.api.openapi.description import describe  # what nobody asks for is not loaded
+
         return orjson.dumps(describe(self._routes, self._version))
 
 
 def _make_html(description: bytes) -> bytes:
+    from raftsched.api.openapi.docs_page import render
+
     return render(msgspec.json.decode(description)).encode()
 
 

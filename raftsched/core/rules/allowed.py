@@ -69,7 +69,8 @@ _NEVER_SUFFIXES = (
     *("_MODULES", "_PLUGIN_PATH"),
 )
 _VARIABLE = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*", re.ASCII)
-_FUNCTION = re.compile(r"[A-Za-z0-9._*?\x80-\U0010ffff]+(:[A-Za-z0-9._*?\x80-\U0010ffff]+)?")
+_OTHERS = r"[^\x00-)+\-,/:->@\[-\^`{-\x7f]+"  # letters, digits, ._*? and all beyond ASCII; compiled soonest so
+_FUNCTION = re.compile(f"{_OTHERS}(:{_OTHERS})?")
 NO_ENV = ": it has no env_allow; say it there, or leave the variable out"
 VARIABLES_MAX, VARIABLE_MAX = 100, 256  # of a job's variables, so many are held against rules before it is started
 

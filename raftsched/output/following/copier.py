@@ -131,5 +131,6 @@ class Copier(Follower[Records]):
             self._gaps.appendleft((piece.segment, taken.end, piece.end))
 
     async def _waiting(self) -> tuple[int, int | None]:
-        found = await asyncio.to_thread(waiting_in, list(self._missing()))
+        missing = list(self._missing())
+        found = await asyncio.to_thread(waiting_in, missing) if missing else []
         return sum(size for size, _ in found), min((ended_ms for _, ended_ms in found), default=None)

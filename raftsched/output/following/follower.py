@@ -260,6 +260,8 @@ class Follower(ABC, Generic[P]):
     async def _write(self) -> None:
         """Has the notes written. Where the disk does not take them, what was sent since is sent again after a restart:
         nothing that the sink waits for, and not its fault."""
+        if not self._notes.changed:
+            return
         try:
             await asyncio.to_thread(self._notes.write)
         except OSError as error:

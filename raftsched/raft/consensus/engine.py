@@ -135,6 +135,11 @@ class Engine:
 
     # ------------------------------------------------------------ input
 
+    @property
+    def due_at(self) -> float:
+        """Monotonic seconds: when the next heartbeat, or the next election, is due."""
+        return self._lead.beat_at if self.is_leader else self._core.deadline
+
     def tick(self) -> None:
         """Runs the timers that are due."""
         self._core.doTick(0.0)

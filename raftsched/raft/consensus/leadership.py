@@ -47,7 +47,7 @@ class LeaderReplication:
         self._made: deque[tuple[int, float]] = deque()  # entries that are not committed: index, monotonic seconds
         self._progress: dict[str, Progress] = {}
         self._goals: dict[str, tuple[float, int]] = {}  # learner -> (since when it catches up, the log's end then)
-        self._beat_at = 0.0  # monotonic seconds: the next heartbeat
+        self.beat_at = 0.0  # monotonic seconds: the next heartbeat
 
     def begin(self) -> None:
         """Starts a leadership, with an entry of its own: only its commit commits the entries of earlier leaders."""
@@ -60,7 +60,7 @@ class LeaderReplication:
         if self._guards.leader_opens_with_entry or self._journal.last_index == 0:
             self.opening_index = self._journal.append(term, self._host.opening(term))
             self._made.append((self.opening_index, self._clock.monotonic()))
-        self._beat_at = 0.0
+        self.beat_at = 0.0
         self.beat(self._clock.monotonic())
 
     # ------------------------------------------------------------ heartbeats
@@ -70,11 +70,11 @@ class LeaderReplication:
         return self.heartbeats.age_ms(self._clock.boot_ms()) > self._options.fallback_ms
 
     def beat(self, now: float) -> None:
-        if now < self._beat_at:
+        if now < self.beat_at:
             return
-        if self._beat_at:
-            self._measures.heartbeats_late.add(now - self._beat_at)
-        self._beat_at = now + self._options.heartbeat_ms / 1000
+        if self.beat_at:
+            self._measures.heartbeats_late.add(now - self.beat_at)
+        self.beat_at = now + self._options.heartbeat_ms / 1000
         ping = Ping(self._core.term, self._clock.boot_ms(), self._host.log_ms())
         for peer in self._membership.peers:
             if not self._core.is_connected(peer):

@@ -43,6 +43,10 @@ class Requests:
         self._last += 1
         return self._last
 
+    @property
+    def waiting(self) -> bool:
+        return bool(self._waiting)
+
     def add(self, frame: Request, deadline: float, done: Done) -> None:
         """Raises Overloaded."""
         if len(self._waiting) >= WAITING_MAX:

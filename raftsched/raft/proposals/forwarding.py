@@ -121,6 +121,11 @@ class Forwarding:
         if m.term == self._engine.term and peer == self._engine.leader_id:
             self._proposer.rejected(m.seq, m.places)
 
+    @property
+    def pauses(self) -> bool:
+        """The leader refused proposals, which are sent again in a moment."""
+        return self._retry_at is not None
+
     def tick(self, now: float) -> None:
         """Retries refused proposals and measures the rate. `now` in monotonic seconds."""
         if self._retry_at is not None and now >= self._retry_at:

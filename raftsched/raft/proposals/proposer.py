@@ -145,6 +145,11 @@ class Proposer:
         self._rate = None
 
     @property
+    def unanswered(self) -> bool:
+        """Something was not applied yet, or is not known to be."""
+        return self._bytes > 0
+
+    @property
     def waiting(self) -> bool:
         """Something has not been sent over the present route."""
         return bool(self._waiting) or self._sent < self._seq

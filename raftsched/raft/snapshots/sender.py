@@ -100,6 +100,11 @@ class Sender:
             return "sending"
         return "idle" if self._copy is None else "keeping"
 
+    @property
+    def sends(self) -> bool:
+        """A snapshot is being prepared for a follower, or sent to it."""
+        return bool(self._transfers)
+
     # ------------------------------------------------------------ who needs one
 
     def begin(self, peer: str, term: int) -> None:

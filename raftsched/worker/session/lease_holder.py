@@ -55,6 +55,11 @@ class LeaseHolder:
         """Enough of the lease is left for a start."""
         return self.holds(now) and self.until_ms - now > KILL_BEFORE_MS + START_SLACK_MS  # type: ignore[operator]
 
+    @property
+    def due_at(self) -> int:
+        """When there is something to be done for it: a heartbeat, or to lapse. 0: always, while there is none."""
+        return 0 if self.lapsed or self.until_ms is None else min(self._heartbeat_at, self.until_ms)
+
     def heartbeat_due(self, now: int) -> bool:
         return not self.lapsed and now >= self._heartbeat_at
 

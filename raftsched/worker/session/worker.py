@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from math import ceil
 from typing import Any, NamedTuple
 
 from raftsched.core.commands import Ended, LoseAttempt, SelfReport
@@ -28,7 +29,7 @@ from raftsched.worker.session.reports import Report, report_of, shown
 from raftsched.worker.session.self_reports import SelfReports
 from raftsched.worker.session.shortage import Pause
 
-TICK_S = 0.1
+TICK_S = 0.1  # while it has anything to do but to hold its lease
 FLUSH_S = 0.004  # what is to be said within this travels together
 UNRESPONSIVE_MS = 1_500  # a supervisor that is silent for so long gets no more of the lease
 STOPS = "It stops."  # why it is given nothing
@@ -78,6 +79,7 @@ class Worker:
         self._ping_at = 0
         self._flush_timer: asyncio.TimerHandle | None = None
         self._tick_timer: asyncio.TimerHandle | None = None
+        self._rests = False  # the next tick waits until the lease wants it
         self._opener: asyncio.Task[None] | None = None
         self._stopping = self._ending = False
         self._grace = GracePeriod(grace_ms)
@@ -100,7 +102,7 @@ class Worker:
             self._link.restore(await asyncio.to_thread(self._kept_ends.read))
             self._kept = {end.token: end for end in self._link.reports.ends()}
             self.say_soon()  # before a session is opened, which would end the one that they are of
-        self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
+        self._tick_after(1)
         await self._runner.start()
         self._opener = background.start("worker", self._keep_session())
 
@@ -197,11 +199,25 @@ class Worker:
     # ------------------------------------------------------------ time
 
     def _on_timer(self) -> None:
-        self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
+        self._tick_after(1)
         background.guarded("worker", self.tick)()
+        rest_s = (min(self._ping_at, self.lease.due_at) - self.clock.boot_ms()) / 1000
+        if rest_s > TICK_S and not (self.runs or self._todo or self._kept or len(self._link.reports)):
+            self._tick_after(ceil(rest_s / TICK_S))
+
+    def _tick_after(self, ticks: int) -> None:
+        """Ticks next after so many times TICK_S."""
+        if self._tick_timer is not None:
+            self._tick_timer.cancel()
+        self._tick_timer, self._rests = self._loop.call_later(ticks * TICK_S, self._on_timer), ticks > 1
+
+    def _end_rest(self) -> None:
+        """There is more to do than to hold the lease."""
+        if self._rests:
+            self._tick_after(1)
 
     def tick(self) -> None:
-        """Whatever is due by the clock; called every TICK_S."""
+        """Whatever is due by the clock; called every TICK_S while anything may be."""
         now = self.clock.boot_ms()
         self.check_lease(now)
         if now >= self._ping_at:
@@ -302,6 +318,7 @@ class Worker:
             extra={"session": self.lease.session},
         )
         self.lease.lapse()
+        self._end_rest()
         if not self._ending:
             self._runner.set_lease(0, 0)
         self._todo.clear()
@@ -352,6 +369,7 @@ class Worker:
         """Starts what it may start; level-triggered: after whatever may have changed that."""
         if not self._todo or not (self._stopping or self.lease.may_start(self.clock.boot_ms())):
             return
+        self._end_rest()
         todo, self._todo = self._todo, {}
         session = self.lease.session
         if self._stopping:  # it was given before the leader heard that this worker stops: others may take it
