@@ -93,12 +93,13 @@ class RunMetrics(Collector):
         self._took: dict[str, Durations] = {}  # by handler
 
     def on_applied(self, results: Sequence[EntryResult]) -> None:
+        counts = self._counts
         for result in results:
-            kinds = Counter(map(type, result.actions))
-            self._counts.update(kinds)
-            if _LOOKED_INTO.isdisjoint(kinds):
-                continue
             for action in result.actions:
+                kind = type(action)
+                counts[kind] += 1
+                if kind not in _LOOKED_INTO:
+                    continue
                 if type(action) is InstanceFired:
                     self._fired.add(action.late_ms)
                 elif type(action) is InstanceStarted:

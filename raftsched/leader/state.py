@@ -58,6 +58,7 @@ from raftsched.leader.raft_port import Host
 CLOCK_LOOK_MS = 20  # while the clock is in doubt
 TICK_MS = 100  # leases, and the longest sleep of the loop: a wall clock may jump
 RELOAD_AFTER_MS = 500
+_UNKNOWN_MS = 2**63  # the loop is at work, or looks at the clock: whatever comes wakes it
 
 # One duty: does what is due at a wall time, and returns when it wants to be called again; None: with the next tick.
 Duty = Callable[[int], int | None]
@@ -119,6 +120,7 @@ class LeaderState:
         self.clock_watch = ClockWatch(leader, now, since_ms, meta.settings.clock_limit_ms)
         self._handover = Handover(self._raft, leader.spawn, since_ms)
         self._reload_at_ms: int | None = None  # boot clock: when to read the tables again
+        self._next_ms = _UNKNOWN_MS  # when the loop comes by again by itself
         self._duties: tuple[Duty, ...] = (
             self.time_zones.tick,
             self.firing.tick,
@@ -182,14 +184,14 @@ class LeaderState:
     # ------------------------------------------------------------ actions after commit
 
     def actions(self, actions: Iterable[Action]) -> None:
-        """Follows what applied entries have brought about."""
+        """Follows what applied entries have brought about. The loop is woken for what is due before it comes by."""
         now = self._clock.wall_ms()
         soon = False
         for action in actions:
             match action:
                 case JobDue() | JobNear():
                     self.firing.window.add(u64(action.job_id), action.fire_at_ms, now)
-                    soon = True
+                    soon = soon or action.fire_at_ms < self._next_ms
                 case InstanceReady():
                     self.dispatcher.ready(action.instance, action.lane, action.score_ms)
                 case AttemptAssigned():
@@ -198,15 +200,15 @@ class LeaderState:
                     self.dispatcher.attempt_ended(action.session, (action.queue, action.quota), action.token)
                 case InstanceTimer():
                     self.timers.window.add(action.instance, action.at_ms, now)
-                    soon = True
+                    soon = soon or action.at_ms < self._next_ms
                 case JobPaused():
                     self.resumes.window.add(u64(action.job_id), action.resume_at_ms, now)
                 case KeyTimer():
                     self.key_timers.window.add(action.key, action.at_ms, now)
-                    soon = True
+                    soon = soon or action.at_ms < self._next_ms
                 case WatchSet():
                     self.watches.window.add(action.about, action.at_ms, now)
-                    soon = True
+                    soon = soon or action.at_ms < self._next_ms
                 case OperationStarted():
                     self.operations.started(action.operation)
                     soon = True
@@ -274,6 +276,7 @@ class LeaderState:
 
     def tick(self) -> float:
         """Does what is due; returns how many ms to sleep at most."""
+        self._next_ms = _UNKNOWN_MS
         if not self.is_current():
             return TICK_MS
         self.lease_watch.tick()
@@ -288,6 +291,7 @@ class LeaderState:
             wanted_ms = duty(now)
             if wanted_ms is not None and wanted_ms < next_ms:
                 next_ms = wanted_ms
+        self._next_ms = next_ms
         return 0 if next_ms <= now else max(0, min(TICK_MS, next_ms - self._clock.wall_ms()))
 
     def _note_queues(self, now_ms: int) -> None:

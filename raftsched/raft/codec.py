@@ -91,6 +91,7 @@ class Append(msgspec.Struct, array_like=True, frozen=True, tag=10):
     prev_term: Count
     commit: Count
     entries: list[tuple[Count, bytes]]
+    wants_answer: bool = True  # False: the commit index alone is the news, and a follower answers only if it differs
 
 
 class AppendAnswer(msgspec.Struct, array_like=True, frozen=True, tag=11):
@@ -263,6 +264,17 @@ Frame = (
 )
 
 HANDSHAKE = (Greeting, Hello, Proof, Refused, Welcome)
+OF_CONSENSUS = (
+    Append,
+    AppendAnswer,
+    VoteRequest,
+    VoteAnswer,
+    PreVoteRequest,
+    PreVoteAnswer,
+    Ping,
+    Pong,
+    TimeoutNow,
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Frame)

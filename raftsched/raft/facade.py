@@ -27,6 +27,7 @@ from raftsched.raft.membership.requests import Request
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.proposals.barrier import Barriers
 from raftsched.raft.proposals.proposer import Reply, check_all, settle
+from raftsched.raft.pump import Pump
 from raftsched.raft.replica import Replica
 from raftsched.raft.status import JoinRequest, MemberStatus, PeerStatus, measured, member_statuses, peer_statuses
 from raftsched.raft.ticks import Ticks
@@ -86,13 +87,13 @@ class Raft:
         self._on_fatal = on_fatal
         self._loop: asyncio.AbstractEventLoop | None = None
         self._durable: asyncio.Future[None] | None = None  # the identity is on the disk
-        self._woken = False
+        self._pump = Pump()
         self._handlers: dict[str, Callable[[str, bytes], None]] = {}
         self._own_dir = self.options.snapshot_dir is None
         self._directory = self.options.snapshot_dir or Path(tempfile.mkdtemp(prefix="raftsched-"))
-        self._writer = writers(self._post, f"raft-writer-{node_id}")
-        self._side = writers(self._post, f"raft-snapshots-{node_id}")
-        self._checkpoint_writer = writers(self._post, f"raft-checkpoints-{node_id}")
+        self._writer = writers(self._pump.post, f"raft-writer-{node_id}")
+        self._side = writers(self._pump.post, f"raft-snapshots-{node_id}")
+        self._checkpoint_writer = writers(self._pump.post, f"raft-checkpoints-{node_id}")
         self._barriers = Barriers(self.propose)
         self._stopped = False
         try:
@@ -133,6 +134,7 @@ class Raft:
             on_connected=self._replica.connected,
             on_disconnected=self._replica.disconnected,
             on_frame=self._on_frame,
+            flushes=lambda: self._pump.flushes,
             nonce=nonce,
         )
 
@@ -141,9 +143,10 @@ class Raft:
     async def start(self) -> None:
         """Makes this node's identity durable, listens, and dials the peers."""
         self._loop = asyncio.get_running_loop()
+        self._pump.start(self._do_pump, self._transport.flush)
         self._durable = self._loop.create_future()
         self._replica.hold(partial(self._durable.set_result, None))
-        self.wake()
+        self._pump.wake()
         try:
             await self._durable
             await self._transport.start()
@@ -182,6 +185,10 @@ class Raft:
             log.critical("%s stops: %s: %s", self.node_id, type(error).__name__, error)
             self._replica.stop()
             self._fatal(error)
+
+    def _do_pump(self) -> None:
+        self._replica.pump()
+        self._ticks.pumped()
 
     def _refusal(self, hello: codec.Hello) -> str | None:
         self._admission.heard(hello)
@@ -462,30 +469,14 @@ class Raft:
         except Exception as error:
             background.note("other", error, f"a message {message.kind} of {peer}")
 
-    # ------------------------------------------------------------ the event loop
-
-    def wake(self) -> None:
-        """Asks for a pump after the events at hand."""
-        if not self._woken and self._loop is not None:
-            self._loop.call_soon(self._pump)
-            self._woken = True
-
-    def _pump(self) -> None:
-        self._woken = False
-        self._replica.pump()
-        self._ticks.pumped()
-
-    def _post(self, callback: Callable[..., object], *args: object) -> None:
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(callback, *args)
-
 
 class _Links:
     """The replica's way out."""
 
     def __init__(self, raft: Raft) -> None:
         self._raft = raft
-        self.wake = raft.wake
+        self.flush = raft._pump.flush
+        self.wake = raft._pump.wake
         self.members_changed = raft.members_changed
 
     def send(self, peer: str, frame: codec.Frame) -> bool:

@@ -85,6 +85,9 @@ class Links(Protocol):
     def send(self, peer: str, frame: Frame) -> bool:
         """Sends a message; False: not connected. Order is kept as long as the connection lives."""
 
+    def flush(self) -> None:
+        """Hands what was sent so far to the connections. Without this call that happens after the events at hand."""
+
     def wake(self) -> None:
         """Asks for a call of `Replica.pump` once the events at hand are dealt with."""
 

@@ -45,18 +45,6 @@ log = logging.getLogger(__name__)
 
 SUBMIT_TTL_MS = 30_000  # a proposal without a reply is sent again for so long
 
-_ENGINE = (
-    codec.Append,
-    codec.AppendAnswer,
-    codec.VoteRequest,
-    codec.VoteAnswer,
-    codec.PreVoteRequest,
-    codec.PreVoteAnswer,
-    codec.Ping,
-    codec.Pong,
-    codec.TimeoutNow,
-)
-
 _OF_META = frozenset({ClusterFormed, MembersChanged, LevelRaised})
 _ANSWERS = (codec.AppendAnswer, codec.VoteAnswer, codec.PreVoteAnswer, codec.Pong)
 
@@ -260,12 +248,15 @@ class Replica:
         """Handles a frame of a connection; frames of older connections are dropped."""
         if self.guards.old_connections_dropped and self.connections.get(peer) != connection:
             return
-        self._safely(partial(self._receive, peer, frame))
+        self._safely(partial(self._receive, peer, frame), wake=False)
+        # Mostly the acknowledgement of the follower whose disk was the slower one leaves nothing to do.
+        if type(frame) is not codec.AppendAnswer or self.changes.handing_over or not self.engine.is_told_all(peer):
+            self._links.wake()
 
     def _receive(self, peer: str, frame: codec.Frame) -> None:
         if isinstance(frame, _ANSWERS) and not self.peer_set.counts(peer):
             return
-        if isinstance(frame, _ENGINE):
+        if isinstance(frame, codec.OF_CONSENSUS):
             self.engine.receive(peer, frame)
             if isinstance(frame, codec.Ping) and peer == self.engine.leader_id:
                 self.forwarding.arrived(frame.taken)
@@ -351,8 +342,9 @@ class Replica:
         """Runs the steps in an order that each of them needs. A leadership that was lost drops its queue before any of
         it is sent in its name. What was proposed is in the queue before the entry is formed, and that before it is
         sent. Followers write while this node does: an entry counts for no majority here before `write_done`. A handover
-        waits until the next leader was sent everything. The write comes behind all that puts something into the
-        journal, so that one flush does for it. To apply takes longest, and is done while the disk writes."""
+        waits until the next leader was sent everything. What was sent leaves before this node's thread for the log
+        wakes and competes with it for the interpreter. The write comes behind all that puts something into the journal,
+        so that one flush does for it. To apply takes longest, and is done while the disk writes."""
         self._follow_role()
         if self.peer_set.take_news():
             self._introduce_again()
@@ -365,6 +357,7 @@ class Replica:
                 engine.append(encode_entry(self.timestamps.now_ms(), self.queue.take(engine.entry_bytes)))
             engine.replicate(more_soon=gathers and bool(self.queue))
             self.changes.pump()
+        self._links.flush()
         if self.driver.pump() and not self.driver.busy:
             self._links.wake()  # it ran at once
         self._apply()
@@ -379,7 +372,8 @@ class Replica:
         results = self._store.apply(entries)
         self.journal.applied(entries[-1])
         self._applied(results)
-        self._links.wake()
+        if self.journal.has_to_apply or self.journal.dirty or self.proposer.waiting:
+            self._links.wake()
 
     def _follow_role(self) -> None:
         engine = self.engine
@@ -398,6 +392,7 @@ class Replica:
         self._notify_role()
 
     def _notify_role(self) -> None:
+        self._links.wake()  # for what subscribers change by it
         for on_role in self._on_role:
             self._call(on_role)
 
@@ -437,6 +432,7 @@ class Replica:
         self.level = meta.level
         self.formation.follow_state(meta)
         self.membership.reset(meta.members, meta.members_at, log_gone=log_gone)
+        self._links.wake()
 
     def request(self, frame: Request, timeout: float, done: Done) -> None:
         """Asks the leader. Raises Overloaded, NoLeader when stopped."""

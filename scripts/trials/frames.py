@@ -95,7 +95,7 @@ class Connection:
             self._sent.clear()
             if not self.socket.closed:
                 self.link.data_received(data)
-            self.link._flush()
+            self.link.flush()
             said = bytes(self.socket.said)
             self.socket.said.clear()
             opened = self._seal.feed(said) if self._seal is not None and said else said

@@ -142,6 +142,9 @@ class Node:
     def members_changed(self) -> None:
         self.wake()
 
+    def flush(self) -> None:
+        pass
+
     def wake(self) -> None:
         if not self._awake:
             self._awake = True

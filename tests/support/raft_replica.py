@@ -84,6 +84,8 @@ class Solo:
         self.clock = clock or ManualClock()
         self.sent: list[tuple[str, codec.Frame]] = []
         self.fatal: list[BaseException] = []
+        self.flushed = 0  # frames sent before the last flush
+        self.writing_at_flush = False
         self._awake = False
         self.writer = writer or InlineWriter()
         if is_member and "remembered" not in self.store.own:
@@ -131,10 +133,19 @@ class Solo:
     def members_changed(self) -> None:
         self.wake()
 
+    def flush(self) -> None:
+        self.flushed = len(self.sent)
+        self.writing_at_flush = self.replica.driver.busy
+
     def wake(self) -> None:
         self._awake = True
 
     # ---- driving
+
+    @property
+    def awake(self) -> bool:
+        """A pump was asked for, and has not run."""
+        return self._awake
 
     def settle(self) -> None:
         self._awake = True

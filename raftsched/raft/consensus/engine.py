@@ -207,6 +207,10 @@ class Engine:
         if self.is_leader:
             self._lead.replicate(more_soon)
 
+    def is_told_all(self, peer: str) -> bool:
+        """Returns whether this node leads and has nothing to send to this voter now."""
+        return self.is_leader and self._lead.is_told_all(peer)
+
     @property
     def entry_bytes(self) -> int:
         """Leader: the largest size of an entry that the connections can carry."""
@@ -477,10 +481,11 @@ class Engine:
             journal.truncate_from(verdict.truncate_from)
         for term, data in verdict.entries:
             journal.append(term, data)
-        answer = AppendAnswer(self.term, verdict.index + 1, True, False)
         verified = verdict.index if self._guards.commit_only_verified else journal.last_index
         self.commit_to(min(m.commit, verified))
-        self._host.hold(lambda: self._send_late(peer, answer))
+        if m.wants_answer:
+            answer = AppendAnswer(self.term, verdict.index + 1, True, False)
+            self._host.hold(lambda: self._send_late(peer, answer))
 
     # ------------------------------------------------------------ leading: see leadership.py
 

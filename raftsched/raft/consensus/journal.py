@@ -197,12 +197,19 @@ class Journal:
 
     # ------------------------------------------------------------ what is to be applied
 
+    @property
+    def has_to_apply(self) -> bool:
+        return self._last_to_apply > self.applied_index
+
+    @property
+    def _last_to_apply(self) -> int:
+        """Index of the newest entry that is committed and on this disk."""
+        return min(self.commit_index, self.durable_index) if self._guards.apply_only_durable else self.commit_index
+
     def to_apply(self, max_bytes: int) -> list[LogEntry]:
         """Returns the next entries that are committed and on this disk: about `max_bytes`, and one at the least if
         there is one. What is applied before it is in the log here might get into a checkpoint without it."""
-        last = self.commit_index
-        if self._guards.apply_only_durable:
-            last = min(last, self.durable_index)
+        last = self._last_to_apply
         if last <= self.applied_index:
             return []
         ready = [e for e in self.entries(self.applied_index + 1, max_bytes) if e.index <= last]

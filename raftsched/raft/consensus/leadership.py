@@ -109,8 +109,8 @@ class LeaderReplication:
         if progress.snapshot or (progress.probing and progress.probe_sent):
             return
         journal, options, core = self._journal, self._options, self._core
-        limit = min(options.append_bytes, _PROBE_BYTES if progress.probing else progress.window.size)
         while (start := core.next_index(peer)) <= journal.last_index or progress.probing:
+            limit = min(options.append_bytes, _PROBE_BYTES if progress.probing else progress.window.size)
             full = progress.inflight_bytes >= progress.window.size
             if progress.inflight and (full or len(progress.inflight) >= options.inflight_max_messages):
                 return
@@ -131,9 +131,9 @@ class LeaderReplication:
             core.set_next_index(peer, entries[-1].index + 1)
             progress.sent(entries[-1].index, sum(len(data) for _, data in sent))
         if progress.sent_commit < journal.commit_index and not more_soon:
-            self._send_empty(peer, progress)
+            self._send_empty(peer, progress, wants_answer=False)
 
-    def _send_empty(self, peer: str, progress: Progress) -> bool:
+    def _send_empty(self, peer: str, progress: Progress, *, wants_answer: bool = True) -> bool:
         """Sends an append without entries. Returns False when the entry before the follower's next one is compacted
         away."""
         prev_index = self._core.next_index(peer) - 1
@@ -142,7 +142,7 @@ class LeaderReplication:
             return False
         commit = self._journal.commit_index
         progress.commit_sent(commit, prev_index)
-        self._host.send(peer, Append(self._core.term, prev_index, prev_term, commit, []))
+        self._host.send(peer, Append(self._core.term, prev_index, prev_term, commit, [], wants_answer))
         return True
 
     # ------------------------------------------------------------ answers
@@ -162,12 +162,19 @@ class LeaderReplication:
             core.set_match_index(peer, match)
             core.set_next_index(peer, max(core.next_index(peer), m.next_index))
             progress.acknowledged(match)
-            self.advance_commit()
+            if match > self._journal.commit_index:
+                self.advance_commit()
         elif m.reset and (m.next_index > match or not self._guards.next_index_above_match):
             core.set_next_index(peer, max(1, progress.probe(m.next_index, self._guards)))
         elif m.reset and self._guards.old_connections_dropped and self._guards.rolled_back_disk_refused:
             # It is no late answer: those of older connections are dropped.
             self._host.lost_entries(peer, m.next_index - 1, match)
+
+    def is_told_all(self, peer: str) -> bool:
+        """Returns whether there is nothing to send to a voter now: no entry, and no commit index."""
+        progress, journal = self._of(peer), self._journal
+        waits = progress.probing or progress.snapshot or self._core.next_index(peer) <= journal.last_index
+        return not waits and progress.sent_commit >= journal.commit_index and peer in self._membership.voters
 
     def measured(self, peer: str, took_ms: int) -> None:
         """Takes the round trip of a heartbeat."""

@@ -27,6 +27,14 @@ CANDIDATE: int = _RAFT_STATE.CANDIDATE
 LEADER: int = _RAFT_STATE.LEADER
 
 
+class _Peer(Node):  # type: ignore[misc]
+    """A node that is equal to itself alone: there is one of each id here, and they are keys of all that is kept."""
+
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+    __hash__ = object.__hash__
+
+
 class _NoTransport(Transport):  # type: ignore[misc]
     """The library is never asked to talk to anybody."""
 
@@ -57,7 +65,7 @@ class GuardedSyncObj(SyncObj):  # type: ignore[misc]
         self._rng = rng
         self._options = options
         self._on_tick = on_tick
-        self._nodes = {peer: Node(peer) for peer in peers}
+        self._nodes = {peer: _Peer(peer) for peer in peers}
         conf = SyncObjConf(
             autoTick=False,
             appendEntriesUseBatch=True,  # also keeps the library from opening a pipe
@@ -142,7 +150,7 @@ class GuardedSyncObj(SyncObj):  # type: ignore[misc]
     def _node(self, peer: str) -> Node:
         node = self._nodes.get(peer)
         if node is None:
-            node = self._nodes[peer] = Node(peer)
+            node = self._nodes[peer] = _Peer(peer)
         return node
 
     def set_connected(self, peer: str, connected: bool) -> None:

@@ -53,6 +53,7 @@ class Owner(Protocol):
     def proved(self, link: Link) -> None: ...
     def welcomed(self, link: Link, hello: codec.Hello) -> None: ...
     def lost(self, link: Link) -> None: ...
+    def unsent(self, link: Link) -> None: ...
 
 
 class Link(asyncio.Protocol):
@@ -148,11 +149,11 @@ class Link(asyncio.Protocol):
         return self.peer or self.expected or self.address or "a connection"
 
     def send(self, data: bytes) -> bool:
-        """Gathers the frames that one loop iteration sends; False when the connection is gone or too slow."""
+        """Gathers frames until the owner calls `flush`; False when the connection is gone or too slow."""
         if self._transport is None or self._transport.is_closing():
             return False
         if not self._out:
-            asyncio.get_running_loop().call_soon(self._flush)
+            self._owner.unsent(self)
         self._out.append(data)
         self._out_bytes += len(data)
         if self._transport.get_write_buffer_size() + self._out_bytes > self._owner.options.send_buffer_bytes:
@@ -160,8 +161,9 @@ class Link(asyncio.Protocol):
             return False
         return True
 
-    def _flush(self) -> None:
-        if self._transport is None or not self._out:
+    def flush(self) -> None:
+        """Hands the gathered frames to the connection, as one piece."""
+        if not self._out or self._transport is None or self._transport.is_closing():
             return
         data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
         self._out.clear()
@@ -186,7 +188,7 @@ class Link(asyncio.Protocol):
 
     def end(self) -> None:
         """Closes when everything sent is out."""
-        self._flush()
+        self.flush()
         if self._transport is not None:
             self._transport.close()
 

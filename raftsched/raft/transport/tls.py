@@ -228,12 +228,12 @@ class Seal:
             if not self.done:
                 return b""
         parts = []
-        read = self._tls.read
+        read, waiting = self._tls.read, self._in
         try:
-            while part := read(_RECORD):
+            while waiting.pending and (part := read(_RECORD)):  # a read returns all of a record
                 parts.append(part)
         except ssl.SSLWantReadError:
-            pass
+            pass  # the rest of a record is still to come
         except ssl.SSLError as error:
             self._flush()
             raise Broken(_why(error)) from None

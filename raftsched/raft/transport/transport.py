@@ -80,8 +80,10 @@ class Transport:
         on_connected: Callable[[codec.Hello, int], None],
         on_disconnected: Callable[[str, int], None],
         on_frame: Callable[[str, int, codec.Frame], None],
+        flushes: Callable[[], bool] = lambda: False,
         nonce: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
+        """`flushes`: returns whether the owner is about to call `flush` anyway."""
         self.node_id = node_id
         self.keys = keys_of(keys)
         self.wire = wire
@@ -97,9 +99,11 @@ class Transport:
         self._guards = guards
         self._on_connected = on_connected
         self._on_disconnected = on_disconnected
+        self._flushes = flushes
         self._server: asyncio.Server | None = None
         self._links: dict[str, Link] = {}
         self._all: dict[Link, None] = {}  # in the order they were opened
+        self._unsent: list[Link] = []  # have gathered frames
         self._number = 0
         self._dialers: dict[tuple[str, str], asyncio.Task[None]] = {}  # (peer, address)
         self._late: set[tuple[str, str]] = set()  # of these, those that dial only while the peer is not connected
@@ -195,6 +199,23 @@ class Transport:
         if self._guards.entries_below_batch and len(data) > self.options.frame_max_bytes:
             raise RuntimeError(f"a frame of {len(data)} bytes is over the limit")
         return link.send(data)
+
+    def unsent(self, link: Link) -> None:
+        """A link has gathered its first frame since the last flush."""
+        if not self._unsent and not self._flushes():
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._unsent.append(link)
+
+    def flush(self) -> None:
+        """Hands what the links have gathered to their connections. What one peer is sent in a pass of the event loop
+        is one write, and as few TLS records as its size allows."""
+        unsent, self._unsent = self._unsent, []
+        for link in unsent:
+            try:
+                link.flush()
+            except Exception as error:  # the caller is consensus: one connection must not stop the node
+                background.note("peers", error, link.name)
+                link.close()
 
     def tick(self) -> None:
         """Sends keep-alives; closes silent links and handshakes that take too long."""

@@ -170,6 +170,27 @@ class TestLeadership:
         monkeypatch.setattr(leader_module, "TICK_MS", 0)
         play(scene)
 
+    def test_the_loop_is_woken_for_what_is_due_before_it_comes_by(self) -> None:
+        async def scene(house: House) -> None:
+            house.lead()
+            current = house.leader.current
+            assert current is not None
+
+            def wakes(due_ms: int) -> bool:
+                house.leader._poke.clear()
+                house.create(at(due_ms))
+                return house.leader._poke.is_set()
+
+            assert wakes(house.clock.wall + HOUR_MS)  # it has not said when it comes by
+            assert current.tick() == state.TICK_MS
+            comes_by = house.clock.wall + state.TICK_MS
+            assert not wakes(house.clock.wall + HOUR_MS)
+            assert not wakes(comes_by)
+            assert wakes(comes_by - 1)
+            assert wakes(house.clock.wall - HOUR_MS)
+
+        play(scene)
+
     def test_a_loop_that_lost_its_timer_is_woken_by_heartbeats(self) -> None:
         async def scene(house: House) -> None:
             house.leader.start()

@@ -55,6 +55,20 @@ def test_every_frame_survives_the_wire_however_it_is_cut() -> None:
         assert got == FRAMES
 
 
+def test_an_append_is_understood_by_members_of_before_it_said_whether_it_wants_an_answer() -> None:
+    class Before(msgspec.Struct, array_like=True, frozen=True, tag=10):
+        term: int
+        prev_index: int
+        prev_term: int
+        commit: int
+        entries: list[tuple[int, bytes]]
+
+    alone = codec.Append(3, 2, 1, 2, [], wants_answer=False)
+    before = msgspec.msgpack.decode(codec.payload(alone), type=Before)
+    assert before == Before(3, 2, 1, 2, [])
+    assert codec.decode(msgspec.msgpack.encode(before)) == codec.Append(3, 2, 1, 2, [], wants_answer=True)
+
+
 def framed(body: bytes) -> bytes:
     return struct.pack(">II", len(body), crc32(body)) + body
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,72 @@ def test_a_commit_is_told_without_waiting_for_the_next_heartbeat(tmp_path: Path)
     b.sent.clear()
     b.feed("a", codec.AppendAnswer(term, 3, True, False))
     assert [f.commit for f in b.take(codec.Append, "c")] == [2]
+
+
+def test_a_commit_index_alone_is_not_acknowledged(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    b.feed("a", append(1, 0, 0, [1, 1]))
+    b.take(codec.AppendAnswer)
+    alone = codec.Append(1, 2, 1, 2, [], wants_answer=False)
+    b.feed("a", alone)
+    assert b.journal.commit_index == 2
+    assert not b.take(codec.AppendAnswer)
+    b.feed("a", codec.Append(1, 3, 1, 2, [], wants_answer=False))  # the leader is wrong about what is here
+    assert b.take(codec.AppendAnswer) == [codec.AppendAnswer(1, 3, False, True)]
+    b.feed("a", codec.Append(0, 2, 1, 2, [], wants_answer=False))  # and this one is none any more
+    assert b.take(codec.AppendAnswer) == [codec.AppendAnswer(1, 0, False, False)]
+
+
+def test_only_a_commit_index_alone_wants_no_answer(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    term = b.lead()
+    b.feed("a", codec.AppendAnswer(term, b.journal.last_index + 1, True, False))
+    b.feed("c", codec.AppendAnswer(term, b.journal.last_index + 1, True, False))
+    b.sent.clear()
+    b.propose(1)
+    last = b.journal.last_index
+    assert [f.wants_answer for f in b.take(codec.Append, "a") if f.entries] == [True]
+    b.feed("c", codec.AppendAnswer(term, last + 1, True, False))
+    assert [(f.commit, f.entries, f.wants_answer) for f in b.take(codec.Append, "a")] == [(last, [], False)]
+    b.pass_time(2 * OPTIONS.heartbeat_ms / 1000)  # whether "a" has the entry is not known
+    assert {f.wants_answer for f in b.take(codec.Append, "a")} == {True}
+
+
+def test_entries_leave_before_this_node_writes_them(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    b.lead()
+    for peer in "ac":
+        b.feed(peer, codec.AppendAnswer(b.engine.term, b.journal.last_index + 1, True, False))
+    b.sent.clear()
+    b.writer = b.replica.driver._writer = ManualWriter()
+    b.replica.propose([unique(1)], b.clock.monotonic() + 5, None)
+    b.replica.pump()
+    assert b.replica.driver.busy
+    assert (b.flushed, b.writing_at_flush) == (2, False)
+
+
+def test_an_acknowledgement_that_leaves_nothing_to_do_asks_for_no_pump(tmp_path: Path) -> None:
+    b = Solo(tmp_path, options=replace(OPTIONS, inflight_max_messages=1))
+    term = b.lead()
+
+    def acknowledged(peer: str, next_index: int) -> bool:
+        b.replica.receive(peer, 1, codec.AppendAnswer(term, next_index, True, False))
+        woken = b.awake
+        b.settle()
+        return woken
+
+    for peer in "ac":
+        acknowledged(peer, b.journal.last_index + 1)
+    b.propose(1)
+    last = b.journal.last_index
+    assert acknowledged("a", last + 1)  # it commits
+    assert b.journal.commit_index == b.journal.applied_index == last
+    assert not acknowledged("c", last + 1)
+    assert b.engine.match_index("c") == last
+    b.propose(2)
+    b.propose(3)  # waits until what was sent is acknowledged
+    assert acknowledged("a", last + 2)
+    assert b.engine.next_index("a") == last + 3
 
 
 def test_a_commit_index_beyond_the_message_is_told_again(tmp_path: Path) -> None:
