@@ -54,6 +54,7 @@ from scripts.benches import (
 from scripts.benches.event_loop import Loop, event_loop
 from scripts.benches.figures import note
 from scripts.benches.peers import against, ratios
+from scripts.benches.ratio import compare
 from tests.support.cluster import Cluster
 
 
@@ -391,6 +392,9 @@ def parser() -> argparse.ArgumentParser:
     words = "raftsched against other installed systems; the part when none is named"
     against.options(part("against", words, against.bench_against, against))
 
+    words = "processor time of this checkout against a commit or a wheel, in alternating pairs"
+    compare.options(part("ratio", words, compare.bench_ratio, compare))
+
     made = part("table", "the Markdown table of JSON lines that were kept", kept_table, table)
     made.add_argument("files", type=Path, nargs="+", metavar="FILE", help="of JSON lines")
 
@@ -459,7 +463,7 @@ def print_tables(out: TextIO, lines: Sequence[figures.Line], *, each: bool) -> N
     ratio, for they come once a round."""
     compared = any(line["bench"] == ratios.BENCH for line in lines)
     tables = [table.markdown(lines)] if each or not compared else []
-    print("\n\n".join(filter(None, (*tables, ratios.markdown(lines)))), file=out)
+    print("\n\n".join(filter(None, (*tables, compare.markdown(lines), ratios.markdown(lines)))), file=out)
 
 
 if __name__ == "__main__":

@@ -197,19 +197,30 @@ async def create_all(node: NodeProcess, jobs: list[dict[str, Any]]) -> None:
 
 async def create_batches(node: NodeProcess, bodies: Iterator[bytes]) -> None:
     """Each body is an array of jobs; four connections at a time; every item must be accepted."""
+
+    def check(status: int, answer: bytes) -> None:
+        if status != 200 or any(item["status"] != 201 for item in json.loads(answer)["items"]):
+            raise RuntimeError(f"status {status}: {answer[:300]!r}")
+
+    port = node.http_port
+    await send_all(port, 4, (request("POST", "/v1/jobs:batch", port, body) for body in bodies), check)
+
+
+async def send_all(port: int, connections: int, requests: Iterator[bytes], check: Callable[[int, bytes], None]) -> None:
+    """Sends each request once, over so many connections; `check` raises for an answer that is not good."""
     loop = asyncio.get_running_loop()
 
     async def send(connection: Connection) -> None:
-        for body in bodies:
-            status, answer = await connection.send(request("POST", "/v1/jobs:batch", node.http_port, body))
-            if status != 200 or any(item["status"] != 201 for item in json.loads(answer)["items"]):
-                raise RuntimeError(f"status {status}: {answer[:300]!r}")
+        for raw in requests:
+            check(*await connection.send(raw))
 
-    pool = [(await loop.create_connection(Connection, "127.0.0.1", node.http_port))[1] for _ in range(4)]
-    await asyncio.gather(*(send(c) for c in pool))
-    for connection in pool:
-        if connection.transport is not None:
-            connection.transport.close()
+    pool = [(await loop.create_connection(Connection, "127.0.0.1", port))[1] for _ in range(connections)]
+    try:
+        await asyncio.gather(*(send(c) for c in pool))
+    finally:
+        for connection in pool:
+            if connection.transport is not None:
+                connection.transport.close()
 
 
 def rfc3339(ms: int) -> str:

@@ -18,12 +18,16 @@ class Load:
         self._own = _own_s()
         self._load = time.process_time()
 
+    def spent_s(self) -> float:
+        """Returns CPU seconds of this benchmark and of what it started."""
+        return _own_s() - self._own
+
     def shares(self) -> dict[str, float]:
         """Of all cores: busy, busy with other things than this benchmark and what it started, busy with the load."""
         everything, idle = _cpu()
         total = max(everything - self._all, 1e-9)
         busy = total - (idle - self._idle)
-        own = _own_s() - self._own
+        own = self.spent_s()
         return {
             "cpu_busy": busy / total,
             "cpu_others": max(0.0, busy - own) / total,

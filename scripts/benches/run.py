@@ -80,8 +80,8 @@ class _Answering(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def _handlers() -> AsyncIterator[dict[str, Any]]:
-    """What does nothing, by kind."""
+async def noops() -> AsyncIterator[dict[str, Any]]:
+    """Handlers that do nothing, by kind."""
     server = await asyncio.get_running_loop().create_server(_Answering, "127.0.0.1", 0)
     try:
         port = server.sockets[0].getsockname()[1]
@@ -97,7 +97,7 @@ async def _handlers() -> AsyncIterator[dict[str, Any]]:
 
 async def bench_runs(cluster: Cluster, kinds: list[str], count: int) -> None:
     """`count` of each; 0: what COUNTS says."""
-    async with _handlers() as handlers:
+    async with noops() as handlers:
         for kind in kinds:
             await _throughput(cluster, kind, handlers[kind], WARM, False)
             await _throughput(cluster, kind, handlers[kind], count or COUNTS[kind], True)

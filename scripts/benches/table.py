@@ -37,6 +37,7 @@ CONDITIONS = {
     "due_at_once": "{:,} due at once",
     "asked_per_second": "{:,}/s",
     "leader_killed": "leader killed",
+    "base": "against {}",
 }
 # What the table shows of a line: these, as far as they are there. The JSON line has more.
 ALWAYS = (
@@ -93,6 +94,7 @@ ALSO = {
     "killed-cluster": ("p50_s", "min_s", "max_s"),
     "workers-idle": ("leader_cpu_share", "leader_cpu_share_without", "lost_sessions", "shortest_lease_ms"),
     "workers-killed": ("ttl_s", "min_s", "p50_s", "max_s", "beyond_s", "early", "overlaps"),
+    "floor": ("ours_us", "floor_us"),
     "catchup": ("seconds", "leader_anonymous_mib_growth"),
 }
 UNITS = {
@@ -115,8 +117,9 @@ def name(line: Line) -> str:
     return ", ".join([line["bench"], *system, *conditions])
 
 
-# Of what others did beside raftsched there is a table of its own (peers/ratios.py).
-ELSEWHERE = ("against", "peer")
+# Of what others did beside raftsched, and of ratios to another version, there are tables of their own (peers/ratios.py,
+# ratio/compare.py).
+ELSEWHERE = ("against", "peer", "ratio", "apply-count")
 
 
 def markdown(lines: Iterable[Line]) -> str:

@@ -27,7 +27,7 @@ def bench(*arguments: str) -> list[dict[str, Any]]:
     command = [sys.executable, str(ROOT / "scripts" / "bench.py"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert "| figure |" in done.stderr
+    assert "|---|" in done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -45,6 +45,17 @@ def test_creates_of_every_kind() -> None:
         assert line.get("per_second") or line.get("jobs_per_second"), line
         assert line["leader_us"] > 0
         assert line["written_kib_per_job"] > 0
+
+
+def test_processor_time_is_compared_with_another_version() -> None:
+    told = bench("ratio", "HEAD", "--parts", "apply,create,python", "--pairs", "1", "--less", "100")
+    assert [line["of"] for line in told] == [
+        *("apply, one-shot's life", "apply, periodic run", "single create, 256 in flight", "python run, one-shot"),
+    ]
+    for line in told:
+        assert line["base"] == "HEAD"
+        assert line["sealed_links"]
+        assert min(line["ours_us"], line["theirs_us"], line["ratio"]) > 0
 
 
 def test_a_sustained_load_loses_nothing_when_the_leader_is_killed() -> None:

@@ -44,38 +44,42 @@ class NodeProcess(ApiNode):
         return [line for line in self.log.read_text(errors="replace").splitlines() if " met a fault" in line]
 
     def start(self, *flags: str) -> None:
-        """`flags` beside those of all nodes; the peer list names the nodes that there are."""
-        peers = ",".join(f"{n.id}=127.0.0.1:{n.reached_port}" for n in self.cluster.nodes)
-        command = [
-            *(self.cluster.interpreter, "-m", "raftsched", "node", "--id", self.id, "--data", str(self.data)),
-            *(
-                "--http",
-                f"127.0.0.1:{self.http_port}",
-                "--raft",
-                f"127.0.0.1:{self.raft_port}",
-                "--peers",
-                peers,
-                *(
-                    ()
-                    if self.reached_port == self.raft_port
-                    else ("--advertise-raft", f"127.0.0.1:{self.reached_port}")
-                ),
-            ),
-            *(() if "--insecure-raft" in self.cluster.flags else ("--cluster-key-file", str(self.cluster.key_file))),
-            *(self.cluster.as_myself if self.source is None or os.geteuid() == 0 else ()),  # 0.2.0 has no such flag
-            *("--grace", "1s", "--http-allow", "loopback"),
-            *self.cluster.tls_flags(self),
-            *self.cluster.flags,
-            *flags,
-        ]
+        """`flags` beside those of all nodes."""
         with self.log.open("ab") as log:
             environment = self.cluster.environment
             if self.source is not None:
                 environment = {**environment, "PYTHONPATH": str(self.source)}
             started("node")
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=self.source
-            )
+                self.command(*flags),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=self.source,
+            )  # fmt: skip
+
+    def command(self, *flags: str) -> list[str]:
+        """Returns what starts it; the peer list names the nodes that there are."""
+        cluster = self.cluster
+        peers = ",".join(f"{n.id}=127.0.0.1:{n.reached_port}" for n in cluster.nodes)
+        advertised = ["--advertise-raft", f"127.0.0.1:{self.reached_port}"]
+        return [
+            *(cluster.interpreter, "-m", "raftsched", "node", "--id", self.id, "--data", str(self.data)),
+            *("--http", f"127.0.0.1:{self.http_port}", "--raft", f"127.0.0.1:{self.raft_port}", "--peers", peers),
+            *(advertised if self.reached_port != self.raft_port else ()),
+            *self._usual(),
+            *cluster.tls_flags(self),
+            *cluster.flags,
+            *flags,
+        ]
+
+    def _usual(self) -> list[str]:
+        """Returns the flags of every node, without those that the cluster's version lacks."""
+        cluster = self.cluster
+        flags: list[tuple[str, ...]] = [("--grace", "1s"), ("--http-allow", "loopback")]
+        if "--insecure-raft" not in cluster.flags:
+            flags.append(("--cluster-key-file", str(cluster.key_file)))
+        if self.source is None or os.geteuid() == 0:  # 0.2.0 has no such flag
+            flags.append(cluster.as_myself)
+        known = [words for words in flags if not words or words[0].partition("=")[0] not in cluster.lacks]
+        return [word for words in known for word in words]
 
     @property
     def tls(self) -> ssl.SSLContext | None:
@@ -129,6 +133,7 @@ class Cluster(ApiCluster[NodeProcess]):
         if interpreter != sys.executable:
             self.environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *site.getsitepackages()])
         self.flags = list(flags)
+        self.lacks: frozenset[str] = frozenset()  # of the usual flags, those that the version of its nodes lacks
         self.as_myself = AS_MYSELF if as_myself else ()
         if pythonpath is not None:
             self.flags += ["--pythonpath", str(pythonpath)]

@@ -26,6 +26,7 @@ PARTS = (
         "bulk",
         "lives",
         "page",
+        "ratio",
         "table",
         "against",
         "tls",
