@@ -57,7 +57,7 @@ class Tables:
         self._rules = rules
         self._txn: Any = None  # the open transaction,
         self._owner = 0  # the thread that it belongs to,
-        self._view: WriteView | None = None
+        self._applier: Applier | None = None
         self._broken = False  # something failed in it: what is in memory is not what is in the environment
         self._bytes = 0  # and the bytes of entries that were applied in it
         self._entries: Callable[[int, int], Sequence[LogEntry]] = lambda first, size: ()
@@ -158,8 +158,7 @@ class Tables:
         return results
 
     def _apply(self, entries: Sequence[LogEntry]) -> list[EntryResult]:
-        view = self._open()
-        applier = Applier(view)
+        applier = self._open()
         results = []
         index, term = self.applied_index, self.applied_term
         for entry in entries:
@@ -176,16 +175,17 @@ class Tables:
         if self._broken:
             raise RuntimeError("entries could not be applied: the tables are not written any more")
 
-    def _open(self) -> WriteView:
+    def _open(self) -> Applier:
+        """Returns what applies entries in the open transaction. It lasts as long, with what it has read."""
         self._check_whole()
-        if self._view is None:
+        if self._applier is None:
             if self.env.lmdb.info()["last_pgno"] * self.env.page_bytes > self.map_bytes // 2:
                 self._grow()
             self._txn = self.env.lmdb.begin(write=True)
             self._owner = threading.get_ident()
-            self._view = WriteView(self._txn, self.env.tables)
+            self._applier = Applier(WriteView(self._txn, self.env.tables))
             self._bytes = 0
-        return self._view
+        return self._applier
 
     def _check_owner(self) -> None:
         """LMDB wants a transaction ended by the thread that began it, with whatever result."""
@@ -208,7 +208,7 @@ class Tables:
         if self._txn is not None:  # else a checkpoint was made meanwhile, for a larger map
             state = State.of_tables(self.applied_index, self.applied_term)
             self._txn.put(STATE, records.encode_state(state), db=self.env.own)
-            txn, self._txn, self._view = self._txn, None, None
+            txn, self._txn, self._applier = self._txn, None, None
             txn.commit()
 
     def _fitting(self, step: Callable[[], _T]) -> _T:
@@ -224,7 +224,7 @@ class Tables:
         self._abort()
 
     def _abort(self) -> None:
-        txn, self._txn, self._view = self._txn, None, None
+        txn, self._txn, self._applier = self._txn, None, None
         if txn is not None:
             txn.abort()
 

@@ -48,8 +48,10 @@ def test_invariants_hold_and_the_log_replays(seed: int) -> None:
     again = MemoryView()
     position = 0
     cuts = random.Random(seed)
-    while position < len(log):  # one applier for several entries, as in a write
-        applier = Applier(again)
+    applier = Applier(again)
+    while position < len(log):  # one applier for several entries, as in a write, and for several of these
+        if cuts.random() < 0.2:
+            applier = Applier(again)
         for _ in range(cuts.choice([1, 1, 3, 20])):
             if position < len(log):
                 position += 1

@@ -13,13 +13,26 @@ from raftsched.bounds import TIME_MAX_MS
 from raftsched.core import commands as c
 from raftsched.core.apply import Applier
 from raftsched.core.apply.runs import plain
-from raftsched.core.commands import Command
+from raftsched.core.commands import Answer, Command, encode
+from raftsched.core.entry import encode_entry
 from raftsched.core.ids import instance_key
-from raftsched.core.model import EveryMode, Misfire, Outcome, Overlap, Policy, Retention, Trigger, TriggerKind
+from raftsched.core.model import (
+    EveryMode,
+    Job,
+    JobState,
+    Misfire,
+    Outcome,
+    Overlap,
+    Policy,
+    Retention,
+    Trigger,
+    TriggerKind,
+)
+from raftsched.core.subjects.cluster import Member
 from raftsched.core.tables import Table
 from tests.property.author import Author
 from tests.support.amounts import examples
-from tests.support.memory_view import MemoryView
+from tests.support.memory_view import T0, MemoryView, at, every, policy
 
 WAYS: dict[str, Any] = {"fire": False, "assign": None, "succeed": False}  # what each returns of a run that is not plain
 
@@ -84,22 +97,35 @@ class PlainAuthor(Author):
         return r.choice(often if r.random() < 0.9 else seldom)()
 
 
-def apply_both(monkeypatch: pytest.MonkeyPatch, log: list[bytes]) -> Counter[str]:
-    """Applies a log with the plain ways and without, and compares. Returns how often each was taken."""
-    taken: Counter[str] = Counter()
-    views = MemoryView(), MemoryView()
-    for index, data in enumerate(log, 1):
+class Both:
+    """Applies entries with the plain ways and without, and compares. `taken`: how often each was taken."""
+
+    def __init__(self) -> None:
+        self.taken: Counter[str] = Counter()
+        self.views = MemoryView(), MemoryView()
+        self.index = 0
+
+    def apply(self, data: bytes) -> list[Answer]:
+        """Returns the answers of the first batch."""
+        self.index += 1
         results = []
-        for view, general in zip(views, (False, True), strict=True):
-            with monkeypatch.context() as patched:
+        for view, general in zip(self.views, (False, True), strict=True):
+            with pytest.MonkeyPatch.context() as patched:
                 for name, none in WAYS.items():
-                    patched.setattr(plain, name, way(name, none, taken, general=general))
+                    patched.setattr(plain, name, way(name, none, self.taken, general=general))
                 applier = Applier(view)
-                results.append(applier.entry(index, 1, data))
+                results.append(applier.entry(self.index, 1, data))
                 applier.close()
         assert results[0] == results[1]
-        assert views[0].dump() == views[1].dump()
-    return taken
+        assert self.views[0].dump() == self.views[1].dump()
+        batches = results[0].batches
+        return (batches[0].answers or []) if batches else []
+
+    def entry(self, now_ms: int, *commands: Command) -> list[c.Accepted]:
+        answers = self.apply(encode_entry(now_ms, [(1, self.index + 1, [encode(one) for one in commands])]))
+        accepted = [one for one in answers if isinstance(one, c.Accepted)]
+        assert len(accepted) == len(commands), answers
+        return accepted
 
 
 def way(name: str, none: Any, taken: Counter[str], *, general: bool) -> Any:
@@ -120,14 +146,67 @@ def way(name: str, none: Any, taken: Counter[str], *, general: bool) -> Any:
 @given(st.integers(0, 2**32))
 def test_a_plain_life_is_what_the_general_ways_come_to(seed: int) -> None:
     note(f"seed {seed}")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        apply_both(monkeypatch, PlainAuthor(seed).write(120))
+    both = Both()
+    for data in PlainAuthor(seed).write(120):
+        both.apply(data)
 
 
 def test_the_authors_lives_are_plain() -> None:
     """Else the test above would prove little."""
-    taken: Counter[str] = Counter()
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        for seed in range(4):
-            taken += apply_both(monkeypatch, PlainAuthor(seed).write(120))
-    assert all(taken[name] >= 10 for name in WAYS), taken
+    both: list[Both] = []
+    for seed in range(4):
+        both.append(Both())
+        for data in PlainAuthor(seed).write(120):
+            both[-1].apply(data)
+    assert all(sum(one.taken[name] for one in both) >= 10 for name in WAYS), [one.taken for one in both]
+
+
+def opened(trigger: Trigger) -> tuple[Both, int, Job]:
+    """A cluster with a session and a job."""
+    both = Both()
+    both.entry(T0, c.Form(b"x", (Member("n1", "h:1", b"n1"),)), c.OpenLeadership(1, "n1"))
+    session, made = both.entry(T0, c.OpenSession("n1", 0, "A", b"", 4), c.CreateJob("d", None, policy(trigger), b"{}"))
+    assert session.number is not None
+    assert made.job is not None
+    return both, session.number, made.job
+
+
+def started(both: Both, session: int, job: Job, at_ms: int, now_ms: int) -> int:
+    """Fires and assigns a run. Returns its token."""
+    fire, assign = c.Fire(job.id, 1, at_ms), c.Assign(instance_key(at_ms, job.id), session)
+    token = both.entry(now_ms, fire, assign)[-1].number
+    assert token is not None
+    return token
+
+
+def test_a_time_that_comes_again_gets_a_row_of_its_own() -> None:
+    """The clock was wrong, and the job is taken up from an earlier time."""
+    both, session, job = opened(every(1_000))
+    for at_ms in (T0 + 1_000, T0 + 2_000):
+        token = started(both, session, job, at_ms, at_ms)
+        both.entry(at_ms + 9, c.Ended(session, token, Outcome.SUCCEEDED, at_ms, at_ms + 9))
+    both.entry(T0 + 2_500, c.SetJobState(job.id, JobState.SUSPENDED))
+    both.entry(T0 + 1_500, c.SetJobState(job.id, JobState.SCHEDULED))
+    both.entry(T0 + 2_000, c.Fire(job.id, 1, T0 + 2_000))
+    assert both.taken["fire"] == 2
+    assert both.views[0].count(Table.INSTANCES) == 3
+
+
+def test_a_one_shot_of_which_a_run_failed_is_kept_as_such() -> None:
+    both, session, job = opened(at(T0 + 1_000))
+    asked = both.entry(T0, c.RunNow(job.id, 7))[0].instance
+    assert asked is not None
+    token = both.entry(T0, c.Assign(asked, session))[0].number
+    assert token is not None
+    both.entry(T0 + 9, c.Ended(session, token, Outcome.FAILED, T0, T0 + 9))
+    token = started(both, session, job, T0 + 1_000, T0 + 1_000)
+    both.entry(T0 + 1_009, c.Ended(session, token, Outcome.SUCCEEDED, T0 + 1_000, T0 + 1_009))
+    assert both.taken["fire"] == 1
+
+
+def test_a_run_gives_back_the_slot_of_its_queue() -> None:
+    both, session, job = opened(at(T0 + 1_000))
+    both.entry(T0, c.PutQueue(job.policy.queue, max_running=1))
+    token = started(both, session, job, T0 + 1_000, T0 + 1_000)
+    both.entry(T0 + 1_009, c.Ended(session, token, Outcome.SUCCEEDED, T0 + 1_000, T0 + 1_009))
+    assert not both.taken.total()

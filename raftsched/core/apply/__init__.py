@@ -18,7 +18,8 @@ from raftsched.core.tables import View
 
 
 class Applier:
-    """Applies the entries of one write batch to one view. The counters are read once, and written by `close`."""
+    """Applies the entries of one transaction to its view, write batch by write batch. The counters are read once, and
+    written by `close`, which ends a write batch."""
 
     def __init__(self, view: View) -> None:
         self._tx = Tx(view)

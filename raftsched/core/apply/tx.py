@@ -75,7 +75,8 @@ _NEWLY = FINAL | {None}  # what an instance was that begins to wait: not there, 
 
 
 class Tx:
-    """Applies the entries of one write batch: they share it, so that the counters are read and written once."""
+    """Applies the entries of one transaction: they share it, so that the counters are read once, and written once for
+    each write batch."""
 
     __slots__ = (
         "_meta_raw",
@@ -195,7 +196,8 @@ class Tx:
         self.circle_steps = 0
 
     def save(self) -> None:
-        """Writes the counters, and the rows that are written once for all entries."""
+        """Writes the counters, and the rows that are written once for all entries, and forgets what was read of others:
+        what a write batch comes to must not depend on those before it."""
         for table, unwritten in ((READY, self.ready_rows), (TIMERS, self.timer_rows)):
             for key in unwritten:
                 self.view.put(table, key, b"")
@@ -216,6 +218,10 @@ class Tx:
         if raw != self._meta_raw:
             self.view.put(Table.META, META_KEY, raw)
             self._meta_raw = raw
+        for read in (self._queues, self._namespaces, self._node_rules, self._sessions, self._run_keys):
+            read.clear()
+        self.forget_offers()
+        self.webhooks = None
 
     def _save_namespaces(self) -> None:
         for name in sorted(self.changed_namespaces):

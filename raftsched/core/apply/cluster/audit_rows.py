@@ -121,7 +121,7 @@ class Audit:
         raw = encode_row(self._access)
         if raw != self._raw and (self._raw is not None or self._access != Access()):
             self._view.put(Table.ACCESS, ACCESS_KEY, raw)
-            self._raw = raw
+        self._access = None
 
     def done(self, by: Attributed, command: Command, answer: Accepted) -> None:
         """Records a command that was done. A job that existed already was not made, and is not recorded."""

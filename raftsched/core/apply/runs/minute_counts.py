@@ -109,6 +109,7 @@ class Minutes:
     def save(self) -> None:
         if self.open is not None:
             OPEN_MINUTE.put(self._view, self.open, OPEN_KEY)
+            self.open, self._rows = None, {}
 
     # ------------------------------------------------------------ MINUTES
 

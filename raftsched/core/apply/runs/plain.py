@@ -30,7 +30,6 @@ from raftsched.core.model import (
     InstanceState,
     Job,
     JobState,
-    Overlap,
     Policy,
     Step,
     StepKind,
@@ -53,7 +52,6 @@ _CREATED, _ASSIGNED, _FINAL = StepKind.CREATED, StepKind.ASSIGNED, StepKind.FINA
 _EVERY, _FIXED_RATE = TriggerKind.EVERY, EveryMode.FIXED_RATE
 _ONCE = (TriggerKind.AT, TriggerKind.IN)
 _PLAIN_KINDS = (*_ONCE, _EVERY, TriggerKind.CRON, TriggerKind.RRULE)
-_REPLACE = Overlap.REPLACE
 _IS_WAITING_ROW, _IS_DONE_ROW = bytes((_WAITING,)), bytes((_DONE,))
 
 
@@ -68,7 +66,6 @@ def is_plain(policy: Policy) -> bool:
         or policy.conditions
         or policy.concurrency is not None
         or policy.outcomes is not None
-        or policy.overlap is _REPLACE
         or trigger.jitter_ms
         or trigger.calendar is not None
         or trigger.max_runs is not None
@@ -229,8 +226,7 @@ def succeed(tx: Tx, c: Ended, job: Job, key: bytes, instance: Instance, attempt:
     else:
         view.put(BY_JOB, by_job_row(job_id, instance.nominal_at_ms, 0), _IS_DONE_ROW)
         instance.purge_at_ms = now + policy.retention.max_age_ms
-        if job.succeeded > policy.retention.succeeded:
-            keep_newest(tx, job, instance)
+        keep_newest(tx, job, instance)
         view.put(PURGE, purge_key(instance.purge_at_ms, job_id, key), b"")
     tx.events.changes.append(
         InstanceChange(_STATE, _DONE, namespace, instance.nominal_at_ms, job_id, 0, 1, node, None, False)
