@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import pickle
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +37,15 @@ class MemoryView:
 
     def put(self, table: Table, key: bytes, value: bytes) -> None:
         self.tables[table][key] = value
+
+    def getter(self, table: Table) -> Callable[[bytes], bytes | None]:
+        return partial(self.get, table)
+
+    def putter(self, table: Table) -> Callable[[bytes, bytes], object]:
+        return partial(self.put, table)
+
+    def first(self, table: Table, low: bytes = b"", high: bytes | None = None) -> tuple[bytes, bytes] | None:
+        return next(self.scan(table, low, high), None)
 
     def delete(self, table: Table, key: bytes) -> bool:
         return self.tables[table].pop(key, None) is not None
