@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
@@ -17,6 +18,9 @@ from raftsched.core.commands import Answer, Command, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.ids import instance_key
 from raftsched.core.model import (
+    After,
+    Condition,
+    ConditionKind,
     EveryMode,
     Job,
     JobState,
@@ -28,9 +32,14 @@ from raftsched.core.model import (
     Trigger,
     TriggerKind,
 )
+from raftsched.core.rows import read_meta
 from raftsched.core.subjects.cluster import Member
+from raftsched.core.subjects.namespace import PutNamespace
+from raftsched.core.subjects.notices import Event
+from raftsched.core.subjects.webhook import PutWebhook, WebhookSpec
 from raftsched.core.tables import Table
 from tests.property.author import Author
+from tests.property.jobs_at_random import QUEUES
 from tests.support.amounts import examples
 from tests.support.memory_view import T0, MemoryView, at, every, policy
 
@@ -58,6 +67,7 @@ class PlainAuthor(Author):
         return Policy(
             trigger=trigger,
             priority=r.choice([0, 5, 9]),
+            queue=r.choice(["default", "default", "default", *QUEUES]),
             overlap=r.choice([Overlap.FORBID, Overlap.FORBID, *Overlap]),
             misfire=r.choice([Misfire(), Misfire(grace_ms=r.choice([0, 1_000]))]),
             retention=r.choice([Retention(), Retention(1, 1), Retention(0, 0), Retention(3, 2, 10_000)]),
@@ -66,7 +76,10 @@ class PlainAuthor(Author):
         )
 
     def _create(self) -> Command:
-        return c.CreateJob(self.random.choice(["d", "default"]), self.random.choice([None, "a"]), self._policy(), b"{}")
+        r = self.random
+        policy = self._policy()
+        policy = msgspec.structs.replace(policy, trigger=self._following(policy.trigger))
+        return c.CreateJob(r.choice(["d", "default"]), r.choice([None, None, "a", "b"]), policy, b"{}")
 
     def _end(self) -> Command:
         r = self.random
@@ -94,6 +107,7 @@ class PlainAuthor(Author):
             return super()._command()
         often = (self._create, self._fire, self._fire, self._assign, self._end, self._end)
         seldom = (self._open, self._schedule, self._start, self._run_now, self._prune, self._state, self._edit)
+        seldom += (self._queue, self._webhook, self._namespace)  # of others, and what concerns the runs
         return r.choice(often if r.random() < 0.9 else seldom)()
 
 
@@ -210,3 +224,35 @@ def test_a_run_gives_back_the_slot_of_its_queue() -> None:
     token = started(both, session, job, T0 + 1_000, T0 + 1_000)
     both.entry(T0 + 1_009, c.Ended(session, token, Outcome.SUCCEEDED, T0 + 1_000, T0 + 1_009))
     assert not both.taken.total()
+
+
+@pytest.mark.parametrize("limits", [c.PutQueue("default", max_running=1), PutNamespace("d", b"{}", max_running=1)])
+def test_limits_that_come_between_fire_and_assignment_count(limits: Command) -> None:
+    both, session, job = opened(at(T0 + 1_000))
+    fire, assign = c.Fire(job.id, 1, T0 + 1_000), c.Assign(instance_key(T0 + 1_000, job.id), session)
+    token = both.entry(T0 + 1_000, fire, limits, assign)[-1].number
+    assert token is not None
+    both.entry(T0 + 1_009, c.Ended(session, token, Outcome.SUCCEEDED, T0 + 1_000, T0 + 1_009))
+    assert both.taken == {"fire": 1, "succeed": 0}
+
+
+def test_a_run_is_plain_beside_what_others_use() -> None:
+    """A queue with limits, a webhook, a job that follows another, a run that awaits one: none of it is this job's."""
+    both, session, job = opened(at(T0 + 1_000))
+    after = Trigger(kind=TriggerKind.AFTER, after=After(("d/other",)))
+    awaits = policy(at(T0), conditions=(Condition(ConditionKind.JOB, "d/other", within_ms=60_000),))
+    both.entry(
+        T0,
+        c.PutQueue("other", max_running=1),
+        PutWebhook("h", WebhookSpec(url="http://h/", on=(Event.FAILED,)), b"s" * 32),
+        c.CreateJob("d", "follows", policy(after), b"{}"),
+    )
+    waiting = both.entry(T0, c.CreateJob("d", "awaits", awaits, b"{}"))[0].job
+    assert waiting is not None
+    both.entry(T0, c.Fire(waiting.id, 1, T0))
+    meta = read_meta(both.views[0])
+    assert meta.queues > meta.webhooks > 0 < meta.followers
+    assert meta.awaited > 0
+    token = started(both, session, job, T0 + 1_000, T0 + 1_000)
+    both.entry(T0 + 1_009, c.Ended(session, token, Outcome.SUCCEEDED, T0 + 1_000, T0 + 1_009))
+    assert both.taken == {"fire": 1, "assign": 1, "succeed": 1}

@@ -65,6 +65,7 @@ def put_queue(tx: Tx, c: PutQueue) -> Answer:
 def make_queue(tx: Tx, name: str) -> Queue:
     """Makes a queue with a lane of its own. Attempts that run already count. Instances that wait in another lane are
     sorted into this one by the leader, some at a time: there may be a million."""
+    tx.flush_new()  # what was fired in this entry may be of it
     tx.meta.last_lane += 1
     tx.meta.queues += 1
     queue = Queue(name=name, lane=tx.meta.last_lane, created_at_ms=tx.now)

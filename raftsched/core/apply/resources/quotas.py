@@ -39,6 +39,7 @@ def follow(tx: Tx, namespace: Namespace) -> None:
 def _make(tx: Tx, namespace: str) -> Queue:
     """Makes the queue of a namespace. Attempts that run already count; instances that wait in other lanes are sorted
     into this one by the leader, some at a time."""
+    tx.flush_new()  # what was fired in this entry may be of it
     tx.meta.last_lane += 1
     tx.meta.queues += 1
     tx.meta.quotas += 1

@@ -139,6 +139,15 @@ def succeeded(tx: Tx, job: Job) -> None:
             tx.put_instance(instance)
 
 
+def is_awaited(tx: Tx, namespace: str, name: str) -> bool:
+    """Returns whether instances await a success of the job of this name."""
+    key = name_key(namespace, name)
+    if len(key) > AWAITED_NAME_MAX:
+        return False
+    prefix = key + b"\0"
+    return tx.view.first(Table.AWAITED, prefix, after(prefix)) is not None
+
+
 def _is_asked_of_workers(tx: Tx, job: Job, instance: Instance) -> bool:
     """Returns whether workers are asked already: a job that succeeds each second must not have them asked each
     second."""

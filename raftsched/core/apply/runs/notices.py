@@ -22,7 +22,7 @@ from raftsched.core.tables import Table, by_job_key
 GONE = "receiver_gone"  # the reason of a delivery whose receiver wants no more
 TEXT_MAX = 1_024  # characters of an error that is told
 _GONE_RESULT = b'{"status":410}'  # what the worker reports of such an answer
-_STARTED = Event.STARTED
+_STARTED, _SUCCEEDED = Event.STARTED, Event.SUCCEEDED
 _LOST = frozenset({"lost", "max_lost"})
 _BY_STATE = {
     InstanceState.SUCCEEDED: Event.SUCCEEDED,
@@ -73,6 +73,13 @@ def outcomes_of(instance: Instance) -> tuple[Event, ...]:
     if instance.state is InstanceState.FAILED and instance.reason in _LOST:
         found[Event.LOST] = True
     return tuple(event for event in _MOST_TELLING if event in found)
+
+
+def listens(tx: Tx, namespace: str) -> bool:
+    """Returns whether a webhook may want to know that runs of a namespace start or succeed."""
+    specs = (webhook.spec for webhook in webhooks(tx).values())
+    there = [spec for spec in specs if spec.active and spec.namespace in (None, namespace)]
+    return any(_STARTED in spec.on or _SUCCEEDED in spec.on for spec in there)
 
 
 def notify_webhooks(tx: Tx, job: Job, instance: Instance) -> None:

@@ -18,7 +18,9 @@ from raftsched.core.actions import (
     JobDue,
 )
 from raftsched.core.apply.indexes import UNLISTED, count_job, drop_due, put_due
+from raftsched.core.apply.runs.conditions import is_awaited
 from raftsched.core.apply.runs.history import keep_newest
+from raftsched.core.apply.runs.notices import listens
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Assign, Ended, Fire
 from raftsched.core.ids import pack_instance
@@ -38,7 +40,9 @@ from raftsched.core.model import (
 )
 from raftsched.core.rows import encode_row
 from raftsched.core.rules.intervals import next_every
+from raftsched.core.rules.selection import is_followed
 from raftsched.core.subjects.changes import InstanceChange, InstanceEvent, JobChange, JobEvent
+from raftsched.core.subjects.notices import quota_queue
 from raftsched.core.tables import ASSIGNED, BY_JOB, PURGE, assigned_key, by_job_row, job_purge_key, purge_key, u64
 from raftsched.core.transitions import instance_after, job_after
 
@@ -76,11 +80,11 @@ def fire(tx: Tx, job: Job, c: Fire) -> bool:
     """Makes the run of a job that is due. Returns whether it did: the next time is another one then, and all is
     stored."""
     policy, nominal_at_ms, meta, now = job.policy, c.nominal_at_ms, tx.meta, tx.now
-    if job.active or meta.paused or meta.queues or c.missed_count or c.missed or not is_plain(policy):
+    if job.active or meta.paused or c.missed_count or c.missed or not is_plain(policy):
         return False
     if nominal_at_ms != job.fire_at_ms or not 0 <= nominal_at_ms <= TIME_MAX_MS or job.watch_at_ms is not None:
         return False
-    if job.counted != _SCHEDULED:
+    if job.counted != _SCHEDULED or (meta.queues and _is_limited(tx, job)):
         return False
     trigger = policy.trigger
     due_at_ms, wake_at_ms, upcoming = nominal_at_ms, None, None
@@ -149,7 +153,7 @@ def fire(tx: Tx, job: Job, c: Fire) -> bool:
 def assign(tx: Tx, c: Assign, made: Instance) -> int | None:
     """Gives a run that was made in the same entry to a session. Returns the token of the attempt; None: it did not."""
     key, meta, session = c.instance, tx.meta, tx.session(c.session)
-    if tx.indexed[key] is not UNLISTED or meta.paused or meta.queues or session is None or not session.open:
+    if tx.indexed[key] is not UNLISTED or meta.paused or session is None or not session.open:
         return None
     node = session.node
     rule = tx.node_rule(node)
@@ -177,7 +181,7 @@ def succeed(tx: Tx, c: Ended, job: Job, key: bytes, instance: Instance, attempt:
     """Ends the attempt, and with it the run, by the report of a success that is the first word of it. Returns whether
     it did: all is stored then."""
     meta, policy = tx.meta, job.policy
-    if meta.webhooks or meta.followers or meta.awaited or instance.state is not _LAUNCHED or c.started_at_ms is None:
+    if instance.state is not _LAUNCHED or c.started_at_ms is None:
         return False
     if job.state is not _SCHEDULED or job.counted != _SCHEDULED or job.active != 1 or job.revision != 1:
         return False
@@ -192,6 +196,8 @@ def succeed(tx: Tx, c: Ended, job: Job, key: bytes, instance: Instance, attempt:
         if job.nominal_at_ms is not None or job.failed or instance.nominal_at_ms != scheduled_ms(job):
             return False
     elif job.nominal_at_ms is None:
+        return False
+    if (meta.webhooks or meta.followers or meta.awaited) and _is_listened_to(tx, job):
         return False
     view, actions, namespace = tx.view, tx.actions, job.namespace
     started_at_ms, error, result = c.started_at_ms, c.error, c.result
@@ -234,3 +240,22 @@ def succeed(tx: Tx, c: Ended, job: Job, key: bytes, instance: Instance, attempt:
     tx.put_job_row(u64(job_id), encode_row(job))
     tx.put_instance_row(key, encode_row(instance))
     return True
+
+
+def _is_limited(tx: Tx, job: Job) -> bool:
+    """Returns whether the queue of the job's runs, or that of its namespace, has limits."""
+    if tx.meta.queues <= tx.meta.webhooks:  # each webhook has a queue, for deliveries alone
+        return False
+    return tx.queue(job.policy.queue) is not None or tx.queue(quota_queue(job.namespace)) is not None
+
+
+def _is_listened_to(tx: Tx, job: Job) -> bool:
+    """Returns whether somebody may have to be told that a run of the job started or succeeded: a webhook, a job that
+    follows it, or a run that awaits its success."""
+    if tx.meta.webhooks and listens(tx, job.namespace):
+        return True
+    if job.name is None:
+        return False
+    if tx.meta.followers and is_followed(tx.view, f"{job.namespace}/{job.name}"):
+        return True
+    return tx.meta.awaited > 0 and is_awaited(tx, job.namespace, job.name)
