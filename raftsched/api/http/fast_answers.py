@@ -8,36 +8,21 @@ from http import HTTPStatus
 
 import msgspec
 
-from raftsched.api.auth.callers import Caller
-from raftsched.api.auth.spending import Spending, is_charged
 from raftsched.api.context import ApiContext
 from raftsched.api.http.preconditions import job_etag
 from raftsched.api.http.problems import MEDIA_TYPE, Problem, body_of, retry_after
 from raftsched.api.http.replies import GUARDS, STRICT, job_of, propose_one
-from raftsched.api.jobs.parse import Content, create_command, read_job
+from raftsched.api.jobs.parse import create_command, read_job
 from raftsched.api.jobs.render import job_json
 from raftsched.api.jobs.resolving import refresh_defaults, retry_on_stale_defaults
 from raftsched.api.resources.webhooks_seen import check_notify
-from raftsched.cluster_settings import Settings
 from raftsched.core.commands import Accepted
 from raftsched.core.ids import job_text
 from raftsched.errors import RaftschedError
 from raftsched.surface.jobs import ADDRESS
-from raftsched.system.clock import thread_s
 
 _LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 _encode = msgspec.json.Encoder().encode
-
-
-def read(ctx: ApiContext, who: Caller, raw: bytes, settings: Settings) -> Content:
-    """Returns the job of a body. Who has a token is charged for what that takes."""
-    if not is_charged(ctx, who):
-        return read_job(raw, settings, ctx.now_ms(), ctx.defaults_of)
-    began_s = thread_s()
-    try:
-        return read_job(raw, settings, ctx.now_ms(), ctx.defaults_of)
-    finally:
-        Spending(ctx, who).add(thread_s() - began_s)
 
 
 async def create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:

@@ -35,12 +35,12 @@ from raftsched.api.http.connections import Connections, Place, Why
 from raftsched.api.http.failures import failed
 from raftsched.api.http.fair_queue import AT_ONCE, FairQueue
 from raftsched.api.http.fallback_protocol import FallbackProtocol
-from raftsched.api.http.fast_answers import create, head, made, problem, read
+from raftsched.api.http.fast_answers import create, head, made, problem
 from raftsched.api.http.fast_heads import START, Heads
+from raftsched.api.http.gathering import Creates
 from raftsched.api.http.problems import from_rejected
 from raftsched.api.http.requests import HostCheck
 from raftsched.api.http.tls_transport import closed_once
-from raftsched.api.jobs.parse import create_command
 from raftsched.api.resources.users import naming_users
 from raftsched.api.resources.webhooks_seen import is_limited
 from raftsched.cluster_settings import Settings
@@ -88,6 +88,7 @@ class ConnectionFactory:
         self.fallback = fallback
         self.places = places
         self.fair_queue = FairQueue()
+        self.creates = Creates(ctx)
         self.connections: set[Connection] = set()
         self.stopping = False
         self._drained: asyncio.Event | None = None
@@ -386,19 +387,18 @@ class Connection(asyncio.Protocol):
             self._send_problem(error)
 
     def _propose(self, call: RequestContext, settings: Settings) -> None:
-        ctx = self._factory.ctx
+        creates, noted = self._factory.creates, None
         self._call = call
-        noted = None
         if self._trace is not None and call.state is not None:
             call.state.trace = self._trace
             noted = self._trace.note()
         token = begin_request(call)
         try:
-            content = read(ctx, call.caller, self._raw, settings)
+            content = creates.read(call.caller, self._raw, settings)
             if content.has_own_notify and is_limited():
                 self._start_task()
             else:
-                ctx.propose_then((create_command(content),), self._answered)
+                creates.propose(call, content, self._answered)
         finally:
             end_request(token)
             if noted is not None:

@@ -25,8 +25,8 @@ from raftsched.api.http.problems import Problem, body_of, from_rejected
 from raftsched.api.http.replies import reply
 from raftsched.api.http.requests import catch_up
 from raftsched.api.http.slices import Slices
-from raftsched.api.jobs.alike import AlikeJobs, Group
-from raftsched.api.jobs.parse import Content
+from raftsched.api.jobs.alike import AlikeJobs
+from raftsched.api.jobs.joined import JOBS_MAX, Group
 from raftsched.api.jobs.render import STATE_NAMES, next_fire_at_ms
 from raftsched.api.jobs.resolving import TRIES, defaults_change_too_often, refresh_defaults
 from raftsched.api.jobs.texts import AT_ONCE, job_texts
@@ -42,7 +42,6 @@ from raftsched.raft import settle
 from raftsched.surface import jobs
 from raftsched.surface.job_shapes import BatchMade
 
-PROPOSAL_JOBS = 1_000
 PROPOSAL_BYTES = 256 * 1024
 
 _encode = msgspec.json.Encoder().encode
@@ -75,11 +74,11 @@ async def create_batch(ctx: ApiContext, call: Call[Any]) -> web.Response:
 class _Proposal:
     """Commands on their way, and for each of them the places of its jobs in the batch."""
 
-    def __init__(self, ctx: ApiContext, places: list[list[int]], commands: list[bytes]) -> None:
+    def __init__(self, ctx: ApiContext, places: list[list[int]], groups: list[Group]) -> None:
         self.places = places
         self.answers: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
         try:
-            ctx.propose_then(commands, partial(settle, self.answers))
+            ctx.propose_then([group.command() for group in groups], partial(settle, self.answers))
         except RaftschedError as error:
             self.answers.set_exception(error)
 
@@ -110,44 +109,39 @@ async def _propose(
     ctx: ApiContext, given: Sequence[bytes], parts: Sequence[Named], results: list[bytes], slices: Slices
 ) -> list[_Proposal]:
     """Starts the proposals; what is refused here, or has a result already, has one afterwards."""
-    jobs = AlikeJobs(ctx.settings(), ctx.now_ms(), ctx.defaults_of)
+    jobs, settings, now_ms = AlikeJobs(), ctx.settings(), ctx.now_ms()
     joins = ctx.meta().level >= JOBS_ARE_JOINED
     proposals: list[_Proposal] = []
     groups: list[Group] = []
+    places: list[list[int]] = []
     size = count = 0
     for place, raw in enumerate(given):
         if not results[place]:
             try:
-                content = _read(ctx, jobs, raw)
+                content = jobs.read(raw, settings, now_ms, ctx.defaults_of)
+                if content.has_own_notify and is_limited():
+                    with ctx.read() as view:
+                        refuse_unseen(view, content, None)
             except Problem as problem:
                 results[place] = _failure(problem)
             else:
-                name = parts[place // BATCH_PLACES]
-                if not (joins and groups and groups[-1].takes(content, name, place)):
-                    groups.append(Group(content, name, place))
+                name, at = parts[place // BATCH_PLACES], place % BATCH_PLACES
+                if joins and groups and groups[-1].takes(content, name.key, at):
+                    places[-1].append(place)
+                else:
+                    groups.append(Group(content, *name, at))
+                    places.append([place])
                     size += len(raw)
                 size += len(content.body)
                 count += 1
-                if size >= PROPOSAL_BYTES or count >= PROPOSAL_JOBS:
-                    proposals.append(_proposal(ctx, groups))
-                    groups, size, count = [], 0, 0
+                if size >= PROPOSAL_BYTES or count >= JOBS_MAX:
+                    proposals.append(_Proposal(ctx, places, groups))
+                    places, groups, size, count = [], [], 0, 0
         if slices.over:
             await slices.next()
     if groups:
-        proposals.append(_proposal(ctx, groups))
+        proposals.append(_Proposal(ctx, places, groups))
     return proposals
-
-
-def _proposal(ctx: ApiContext, groups: list[Group]) -> _Proposal:
-    return _Proposal(ctx, [group.places for group in groups], [group.command() for group in groups])
-
-
-def _read(ctx: ApiContext, jobs: AlikeJobs, raw: bytes) -> Content:
-    content = jobs.read(raw)
-    if content.has_own_notify and is_limited():
-        with ctx.read() as view:
-            refuse_unseen(view, content, None)
-    return content
 
 
 async def _gather(

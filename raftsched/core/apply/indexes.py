@@ -278,6 +278,12 @@ def count_job(tx: Rows, job: Job) -> None:
     job.counted = state
 
 
+def count_scheduled(tx: Rows, namespace: str, jobs: int) -> None:
+    """Counts so many new jobs of a namespace that are SCHEDULED. The caller notes in each that it is counted."""
+    _count_in_namespace(tx, namespace, jobs)
+    tx.meta.jobs[JobState.SCHEDULED] += jobs
+
+
 def uncount_job(tx: Rows, job: Job) -> None:
     """Takes a job that is about to be deleted out of the counts and of TAGS."""
     if job.tags:

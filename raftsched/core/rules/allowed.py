@@ -69,8 +69,8 @@ _NEVER_SUFFIXES = (
     *("_MODULES", "_PLUGIN_PATH"),
 )
 _VARIABLE = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*", re.ASCII)
-_OTHERS = r"[^\x00-)+\-,/:->@\[-\^`{-\x7f]+"  # letters, digits, ._*? and all beyond ASCII; compiled soonest so
-_FUNCTION = re.compile(f"{_OTHERS}(:{_OTHERS})?")
+# Letters, digits, ._*? and all beyond ASCII. It is said by what is not in it: that compiles in a twentieth of the time.
+_FUNCTION = re.compile(r"[^\x00-)+\-,/:->@\[-\^`{-\x7f]+(:[^\x00-)+\-,/:->@\[-\^`{-\x7f]+)?")
 NO_ENV = ": it has no env_allow; say it there, or leave the variable out"
 VARIABLES_MAX, VARIABLE_MAX = 100, 256  # of a job's variables, so many are held against rules before it is started
 

@@ -57,7 +57,7 @@ class LeaseHolder:
 
     @property
     def due_at(self) -> int:
-        """When there is something to be done for it: a heartbeat, or to lapse. 0: always, while there is none."""
+        """Boot ms at which something has to be done for it: a heartbeat, or to lapse. 0: while it is not held."""
         return 0 if self.lapsed or self.until_ms is None else min(self._heartbeat_at, self.until_ms)
 
     def heartbeat_due(self, now: int) -> bool:

@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.authority import ca_file
+
 ROOT = Path(__file__).resolve().parents[3]
 
 # What a node imports when it is needed first: beside its use it says why.
 LATER = (
+    "raftsched.api.openapi.description",
+    "raftsched.api.openapi.docs_page",
     "raftsched.backups",
     "raftsched.cli",
     "raftsched.client.aio",
@@ -28,6 +32,7 @@ LATER = (
     "raftsched.output.receivers",
     "raftsched.testing",
     "raftsched.tracing.tracer",
+    "raftsched.ui.slim",
     "raftsched.worker.conditions.http_status",
     "raftsched.worker.executors.http",
     "raftsched.worker.executors.mail",
@@ -44,14 +49,17 @@ LATER = (
 )
 
 STARTED = """
-import asyncio, gc, socket, sys
+import asyncio, gc, os, socket, ssl, sys
 from raftsched.embedded import process
 from raftsched.embedded.node import Node
 
 rounds = []
 gc.callbacks.append(lambda phase, _: rounds.append(phase))
+os.environ["SSL_CERT_FILE"], environment = sys.argv[2], dict(os.environ) | {"SSL_CERT_FILE": sys.argv[2]}
 process._import_node()
 gc.callbacks.clear()
+import aiohttp.connector
+read = [ssl.create_default_context(), aiohttp.connector._SSL_CONTEXT_VERIFIED]
 print(len(rounds), gc.isenabled(), gc.get_freeze_count() > 0)
 
 from raftsched.node import Sockets
@@ -68,6 +76,7 @@ async def main():
     await node.start(sockets=sockets)
     await node.ready()
     print(*sorted(sys.modules))
+    print([[one.cert_store_stats()["x509_ca"] for one in read], dict(os.environ) == environment])
     await node.stop()
 
 asyncio.run(main())
@@ -76,9 +85,9 @@ asyncio.run(main())
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Two lines of a node that has started in a process of its own."""
+    """Three lines of a node that has started in a process of its own."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")} | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", STARTED, str(tmp_path_factory.mktemp("start") / "n1")]
+    command = [sys.executable, "-c", STARTED, str(tmp_path_factory.mktemp("start") / "n1"), str(ca_file())]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -95,3 +104,8 @@ def test_the_collector_of_cycles_leaves_alone_what_a_node_imports(told: list[str
     rounds, on, spared = told[0].split()
     assert rounds == "0"
     assert (on, spared) == ("True", "True")
+
+
+def test_the_authorities_of_the_system_are_not_read_at_the_start(told: list[str]) -> None:
+    """aiohttp would read them twice, for contexts that nothing in a node uses. Who asks for them later gets them."""
+    assert told[2] == "[[1, 0], True]"

@@ -60,3 +60,13 @@ def test_little_is_loaded_for_it() -> None:
     rooms = {".".join(name.split(".")[:2]) for name in ours} - {"raftsched", "raftsched.version"}
     assert rooms == {"raftsched.config", "raftsched.worker"}
     assert {name for name in ours if name.startswith("raftsched.config.")} == {"raftsched.config.run_options"}
+
+
+def test_a_supervisor_loads_nothing_that_only_a_node_needs() -> None:
+    code = (
+        "import sys; import raftsched.worker.processes.sentinel, raftsched.worker.processes.supervising; "
+        "print(*sys.modules)"
+    )
+    tops = {name.partition(".")[0] for name in loaded(code)}
+    heavy = {"aiohttp", "asyncio", "concurrent", "cryptography", "email", "http", "lmdb", "orjson", "ssl", "urllib"}
+    assert not tops & heavy

@@ -7,15 +7,18 @@ from functools import partial
 from msgspec.structs import replace
 
 from raftsched.bounds import TIME_MAX_MS
-from raftsched.core.apply.jobs.lifecycle import blank, create, make
+from raftsched.core.apply.indexes import count_scheduled
+from raftsched.core.apply.jobs.lifecycle import begin, blank, create
 from raftsched.core.apply.keys import once_in_batch
 from raftsched.core.apply.resources.namespace_edits import refuse_new_job
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, CreateJobs, Rejected
-from raftsched.core.model import Job
+from raftsched.core.model import Job, JobState
 from raftsched.core.rules.creation import name_error
 from raftsched.core.rules.references import may_refer
 from raftsched.core.tables import Table, name_key
+
+_SCHEDULED = JobState.SCHEDULED
 
 
 def create_jobs(tx: Tx, c: CreateJobs) -> Answer:
@@ -37,6 +40,7 @@ def create_jobs(tx: Tx, c: CreateJobs) -> Answer:
             made += 1
             first = first or answer.job
     tx.repeated = False
+    jobs.count()
     return Accepted(job=first, number=made, each=tuple(answers))
 
 
@@ -47,6 +51,8 @@ class _Jobs:
         self._tx = tx
         self._c = c
         self._blank: Job | None = None  # set once a job was made: the policy is known to be in order
+        self._has_limit = True  # the namespace: it may be full after any job
+        self._uncounted = 0  # of those that were made
         policy = c.policy
         # Whether a job closes a circle is asked of each, and so is whether its time is one.
         self._same = not policy.conditions and policy.trigger.after is None and all(_is_time(at) for at in c.times)
@@ -57,17 +63,31 @@ class _Jobs:
             answer = create(tx, c.one(at))
             if self._same and isinstance(answer, Accepted) and answer.created:
                 self._blank = blank(tx, c.namespace, c.policy, suspended=c.suspended)
+                namespace = tx.namespace(c.namespace)
+                self._has_limit = namespace is None or namespace.max_jobs is not None
             return answer
         body, name = c.bodies[at], c.names[at] if c.names else None
         if len(body) > tx.meta.settings.body_max_bytes or may_refer(body) or (name is not None and self._is_odd(name)):
             return create(tx, c.one(at))
-        refused = refuse_new_job(tx, c.namespace)
+        refused = refuse_new_job(tx, c.namespace) if self._has_limit else None
         if refused is not None:
             return refused
         policy = c.policy
         if c.times:
             policy = replace(policy, trigger=replace(policy.trigger, at_ms=c.times[at]))
-        return make(tx, like.__copy__(), name, policy, body)
+        job = replace(like)
+        begin(tx, job, name, policy, body)
+        if job.state is _SCHEDULED and not self._has_limit:
+            tx.events.job_stored(job)
+            job.counted = _SCHEDULED
+            self._uncounted += 1
+        tx.put_job(job)
+        return Accepted(job=job, created=True)
+
+    def count(self) -> None:
+        """Counts those that were not counted when they were stored."""
+        if self._uncounted:
+            count_scheduled(self._tx, self._c.namespace, self._uncounted)
 
     def _is_odd(self, name: str) -> bool:
         """Returns whether a name is none, or is taken."""

@@ -83,7 +83,10 @@ def create(tx: Tx, c: CreateJob) -> Answer:
     refused = refuse_new_job(tx, c.namespace)
     if refused is not None:
         return refused
-    return make(tx, blank(tx, c.namespace, c.policy, suspended=c.suspended), c.name, c.policy, c.body)
+    job = blank(tx, c.namespace, c.policy, suspended=c.suspended)
+    begin(tx, job, c.name, c.policy, c.body)
+    tx.put_job(job)
+    return Accepted(job=job, created=True)
 
 
 def blank(tx: Tx, namespace: str, policy: Policy, *, suspended: bool) -> Job:
@@ -103,8 +106,8 @@ def blank(tx: Tx, namespace: str, policy: Policy, *, suspended: bool) -> Job:
     )
 
 
-def make(tx: Tx, job: Job, name: str | None, policy: Policy, body: bytes) -> Accepted:
-    """Makes the job of a blank one, which is used up."""
+def begin(tx: Tx, job: Job, name: str | None, policy: Policy, body: bytes) -> None:
+    """Makes a job of a blank one. The caller stores it."""
     job.id = tx.new_id()
     job.policy = policy
     job.body = body
@@ -117,8 +120,6 @@ def make(tx: Tx, job: Job, name: str | None, policy: Policy, body: bytes) -> Acc
         job.triggers = tuple(new_state(tx.now, trigger) for trigger in policy.triggers)
     start_schedule(tx, job)
     tag_job(tx, job)
-    tx.put_job(job)
-    return Accepted(job=job, created=True)
 
 
 def _of_name(tx: Tx, namespace: str, name: str | None) -> Job | None:

@@ -65,7 +65,7 @@ def test_a_token_has_a_share_of_the_processor(
         now_s += step_s
         return now_s
 
-    for module in ("auth.spending", "http.fast_answers"):
+    for module in ("auth.spending", "http.gathering"):
         monkeypatch.setattr(f"raftsched.api.{module}.thread_s", thread_s)
 
     async def test(call: Client) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.jobs import batch
+from raftsched.api.jobs import joined
 from raftsched.core.subjects.cluster import Member
 from raftsched.raft.membership.configuration import added
 from tests.integration.api.http.test_fastpath import ORDINARY, request, talk
@@ -44,7 +44,7 @@ def created(directory: Path, extra: bytes) -> tuple[int, str, str, int]:
 
 @both_ways
 def test_before_the_proposal_nothing_was_done(tmp_path: Path, extra: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, "raftsched.api.http.fast_answers.read_job", "raftsched.api.jobs.endpoints.read_job")
+    failing(monkeypatch, "raftsched.api.jobs.alike.AlikeJobs.read", "raftsched.api.jobs.endpoints.read_job")
     assert created(tmp_path, extra) == (503, "overloaded", "1", 0)
 
 
@@ -66,7 +66,7 @@ def test_what_is_known_of_one_request_says_nothing_of_the_next(
                 if place == "job_json":
                     failing(patch, "raftsched.api.http.fast_answers.job_json", "raftsched.api.http.replies.job_json")
                 else:
-                    failing(patch, "raftsched.api.http.fast_answers.read_job", "raftsched.api.jobs.endpoints.read_job")
+                    failing(patch, "raftsched.api.jobs.alike.AlikeJobs.read", "raftsched.api.jobs.endpoints.read_job")
                 writer.write(request(extra=extra))
                 assert (await answer_of(reader))[2]["code"] == code
 
@@ -91,15 +91,15 @@ async def test_before_anybody_is_known(call: Client, monkeypatch: pytest.MonkeyP
 
 async def test_a_part_of_a_batch(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first part is on its way when there is no memory for the second."""
-    monkeypatch.setattr("raftsched.api.jobs.batch.PROPOSAL_COMMANDS", 1)
-    create = batch.create_command
+    monkeypatch.setattr("raftsched.api.jobs.batch.JOBS_MAX", 1)
+    create = joined.create_command
     made: list[bytes] = []
 
     def once(*given: Any, **more: Any) -> bytes:
         made.append(b"" if made else create(*given, **more))
         return made[-1] or runs_out()
 
-    monkeypatch.setattr(batch, "create_command", once)
+    monkeypatch.setattr(joined, "create_command", once)
     status, problem = await call("POST", "/v1/jobs:batch", [JOB, {**JOB, "name": "b"}])
     assert (status, problem["code"]) == (504, "unknown-outcome")
 

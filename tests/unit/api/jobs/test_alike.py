@@ -12,8 +12,9 @@ import pytest
 from raftsched.api.http.idempotency import UNNAMED, Named
 from raftsched.api.http.problems import Problem, body_of
 from raftsched.api.jobs import alike
-from raftsched.api.jobs.alike import AlikeJobs, Group
+from raftsched.api.jobs.alike import AlikeJobs
 from raftsched.api.jobs.defaults import NO_DEFAULTS, NamespaceDefaults
+from raftsched.api.jobs.joined import Group
 from raftsched.api.jobs.parse import Content, create_command, read_job
 from raftsched.cluster_settings import Settings
 from raftsched.core.commands import CreateJob, CreateJobs, decode
@@ -38,8 +39,8 @@ def told(read: Callable[[], Content]) -> object:
     return decode(create_command(content)), content.has_own_notify
 
 
-def reader() -> AlikeJobs:
-    return AlikeJobs(SETTINGS, NOW_MS, lookup)
+def read(jobs: AlikeJobs, raw: bytes) -> Content:
+    return jobs.read(raw, SETTINGS, NOW_MS, lookup)
 
 
 def like(r: random.Random, given: dict[str, Any]) -> bytes:
@@ -81,40 +82,39 @@ def test_each_is_read_as_it_would_be_alone(seed: int, monkeypatch: pytest.Monkey
         {**JOB, "retry": {"delays": ["1s"]}},
         {**JOB, "handler": {"exec": ["echo", "{params.a}"], "template": True}},
     ]
-    jobs = reader()
+    jobs = AlikeJobs()
     for raw in [like(r, r.choice(models)) for _ in range(120)]:
         alone = told(lambda raw=raw: read_job(raw, SETTINGS, NOW_MS, lookup))
-        assert told(lambda raw=raw: jobs.read(raw)) == alone, raw
+        assert told(lambda raw=raw: read(jobs, raw)) == alone, raw
 
 
 def test_what_is_alike_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[bytes] = []
 
-    def read(raw: bytes, *more: Any) -> Content:
+    def noted(raw: bytes, *more: Any) -> Content:
         looks.append(raw)
         return read_job(raw, *more)
 
-    monkeypatch.setattr(alike, "read_job", read)
-    jobs = reader()
+    monkeypatch.setattr(alike, "read_job", noted)
+    jobs = AlikeJobs()
     given = [{**JOB, "params": {"n": n}, "name": f"n{n}", "trigger": {"in": f"{n + 1}m"}} for n in range(50)]
-    assert len({jobs.read(json.dumps(one).encode()).shape for one in given}) == 1
+    assert len({read(jobs, json.dumps(one).encode()).shape for one in given}) == 1
     assert len(looks) == 1
 
 
 def test_jobs_that_are_all_different_are_not_compared_for_long() -> None:
-    jobs = reader()
-    shapes = [jobs.read(json.dumps({**JOB, "owner": f"o{n}"}).encode()).shape for n in range(40)]
+    jobs = AlikeJobs()
+    shapes = [read(jobs, json.dumps({**JOB, "owner": f"o{n}"}).encode()).shape for n in range(40)]
     assert [shape is not None for shape in shapes] == [True] * alike.USELESS + [False] * (40 - alike.USELESS)
 
 
 def commands_of(given: list[dict[str, Any]], name: Named = UNNAMED) -> list[Any]:
-    jobs = reader()
+    jobs = AlikeJobs()
     groups: list[Group] = []
     for place, one in enumerate(given):
-        content = jobs.read(json.dumps(one).encode())
-        if not (groups and groups[-1].takes(content, name, place)):
-            groups.append(Group(content, name, place))
-    assert [place for group in groups for place in group.places] == list(range(len(given)))
+        content = read(jobs, json.dumps(one).encode())
+        if not (groups and groups[-1].takes(content, name.key, place)):
+            groups.append(Group(content, *name, place))
     return [decode(group.command()) for group in groups]
 
 
