@@ -90,7 +90,7 @@ def sealed_creates(loop: Loop, given: argparse.Namespace) -> bool:
 
 
 def runs(loop: Loop, given: argparse.Namespace) -> bool:
-    with started(*_slots(given)) as cluster:
+    with marking(*_slots(given), "--handlers", "noops") as cluster:
         loop(run.bench_runs(cluster, given.handlers, given.count))
     return True
 
@@ -286,7 +286,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--kinds", nargs="+", choices=create.KINDS, default=create.KINDS, help="which (all)")
     made.add_argument("--through", nargs="+", choices=create.THROUGH, default=create.THROUGH, help="whom (both)")
 
-    made = part("run", "runs from create to succeeded: python, http, exec, shell", runs, run)
+    made = part("run", "runs from create to succeeded: python, concurrent, http, exec, shell", runs, run)
     made.add_argument("--handlers", nargs="+", choices=run.COUNTS, default=list(run.COUNTS), help="which (all)")
     made.add_argument("--count", type=int, default=0, help="runs of each (python 10,000, http 5,000, others 2,000)")
     slots(made)

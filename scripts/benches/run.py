@@ -1,9 +1,10 @@
 """Runs from create to succeeded, and a burst.
 
-`run`: jobs that do nothing and are due at once (python: a function in a warm process; http: a POST to a server of the
-benchmark's own; exec and shell: `true`), created in batches of 500 as fast as they are taken; per second from the first
-create to the last success, by the instances' own records. `burst`: jobs due at one instant, created well before it, and
-how late each begins by the wall clock that it reads as the first thing (`lateness_...`, `last_start_ms`).
+`run`: jobs that do nothing and are due at once (python: a function in a warm process; concurrent: one of which such a
+process takes 50 runs at a time, for which the cluster needs the handlers of jobs/noops.py; http: a POST to a server of
+the benchmark's own; exec and shell: `true`), created in batches of 500 as fast as they are taken; per second from the
+first create to the last success, by the instances' own records. `burst`: jobs due at one instant, created well before
+it, and how late each begins by the wall clock that it reads as the first thing (`lateness_...`, `last_start_ms`).
 
 `cpu_per_start_us` is the processor time of all nodes with the processes below them for one run, its creation counted;
 `written_kib_per_start` what a node wrote to the disk, by the counters of the disk (others' writes are in them;
@@ -26,7 +27,7 @@ from scripts.benches.starts import account, handler, marks_file, parse_ms, read_
 from scripts.benches.usage import Meter
 from tests.support.cluster import Cluster, NodeProcess
 
-COUNTS = {"python": 10_000, "http": 5_000, "exec": 2_000, "shell": 2_000}  # by handler
+COUNTS = {"python": 10_000, "concurrent": 10_000, "http": 5_000, "exec": 2_000, "shell": 2_000}  # by handler
 WARM = 300  # runs before, so that processes are there
 LIMIT_S = 180.0
 
@@ -87,6 +88,7 @@ async def noops() -> AsyncIterator[dict[str, Any]]:
         port = server.sockets[0].getsockname()[1]
         yield {
             "python": {"python": "raftsched.samples:noop"},
+            "concurrent": {"call": "noop"},
             "http": {"http": {"url": f"http://127.0.0.1:{port}/", "method": "POST"}},
             "exec": {"exec": ["true"]},
             "shell": {"shell": "true"},

@@ -71,7 +71,6 @@ class ConcurrentPython:
         self._functions = begin(self._pythonpath, self._clock)
         self._work = work
         self._outputs_fd = shared.outputs_fd
-        self._pid = os.getpid()
         self._runs: dict[int, _Run] = {}  # by token
         self._importing: _Run | None = None
         self._served = 0
@@ -86,6 +85,7 @@ class ConcurrentPython:
         asyncio.set_event_loop(self._loop)
         self._loop.set_task_factory(_task_of_run)
         self._loop.add_reader(work.fileno(), self._receive)
+        os.register_at_fork(after_in_child=self._leave_runs)
         self._remains = Remains(work.fileno())
         self._endings = Endings()
         while True:
@@ -94,6 +94,12 @@ class ConcurrentPython:
                 return
             except (SystemExit, KeyboardInterrupt):  # of a task that a run began; whoever awaits it has it, too
                 continue
+
+    def _leave_runs(self) -> None:
+        """Ends a child that a run forked, once it gets back to the loop: the others go on in the parent alone."""
+        ready: Any = getattr(self._loop, "_ready")  # noqa: B009  # CPython's, and there is no other way to it
+        ready.clear()
+        self._loop.call_soon(os._exit, 0)
 
     def _take_streams(self) -> None:
         system: Any = sys
@@ -179,8 +185,6 @@ class ConcurrentPython:
         self._answer(run, end)
 
     def _answer(self, run: _Run, end: Ending) -> None:
-        if os.getpid() != self._pid:  # a child forked by the function came back from it
-            os._exit(0)
         del self._runs[run.token]
         try:
             run.output.flush()

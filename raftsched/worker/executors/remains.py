@@ -45,13 +45,16 @@ class _Text(ctypes.Structure):
     _fields_ = (("at", ctypes.c_char_p), ("size", ctypes.c_size_t))
 
 
+_Files = ctypes.c_ulong * len(_STREAMS)
+
+
 class _Usual(ctypes.Structure):
-    """What remains.c compares with, as it has it."""
+    """The values that remains.c compares with, as it has them."""
 
     _fields_ = (
         *((name, ctypes.c_int) for name in ("status_fd", "limits_fd", "list_fd", "timers_fd", "work_fd")),
         *(("nice", ctypes.c_int), ("policy", ctypes.c_int), ("work", ctypes.c_ulong)),
-        *(("files", ctypes.c_ulong * len(_STREAMS)), ("descriptors", ctypes.c_long), ("memory_max", ctypes.c_ulong)),
+        *(("files", _Files), ("descriptors", ctypes.c_long), ("memory_max", ctypes.c_ulong)),
         *(("limits", _Text), ("first", _Text), ("second", _Text)),
     )
 
@@ -117,7 +120,7 @@ class Remains:
             self.printed, self.can_answer = _printed(), self._can_answer()
         else:
             found = self.in_one_call(ctypes.byref(self._compared or self._usual_of(memory_max)))
-            self.printed, self.can_answer = bool(found & _PRINTED), bool(found & _CAN_ANSWER)
+            self.printed, self.can_answer = found & _PRINTED != 0, found & _CAN_ANSWER != 0
             if found & _SAME and not changed and not (threads and _thread._count()):
                 return False
         self._compared = None
@@ -178,7 +181,7 @@ class Remains:
     def _status(self) -> bytes:
         return os.pread(self._status_fd, _STATUS_MAX, 0)
 
-    def _told_by_calls(self) -> tuple[object, ...]:
+    def _told_by_calls(self) -> tuple[int, int, object, object, object, bytes]:
         """Returns what a function can change of its process so that the next one would run differently; and see
         _attributes."""
         return (
@@ -198,15 +201,14 @@ class Remains:
         )
 
     def _usual_of(self, memory_max: int) -> _Usual:
-        """Returns what is to be compared with from now on."""
-        nice, policy, *_, limits = self._calls
-        assert isinstance(nice, int)
-        assert isinstance(policy, int)
-        assert isinstance(limits, bytes)
-        fds = (self._status_fd, self._limits_fd, self._list_fd, self._timers_fd, self._work_fd)
-        files = (ctypes.c_ulong * len(_STREAMS))(*self._files)
-        texts = (_Text(text, len(text)) for text in (limits, *self._usual))
-        self._compared = _Usual(*fds, nice, policy, self._work, files, self._descriptors, memory_max, *texts)
+        """Returns what is to be compared with from now on. It calls no builtins: a run may have replaced them."""
+        nice, policy, _, _, _, limits = self._calls
+        first, second = self._usual
+        self._compared = _Usual(
+            *(self._status_fd, self._limits_fd, self._list_fd, self._timers_fd, self._work_fd, nice, policy),
+            *(self._work, _Files(*self._files), self._descriptors, memory_max),
+            *(_Text(limits, limits.__len__()), _Text(first, first.__len__()), _Text(second, second.__len__())),
+        )
         return self._compared
 
     def _open_descriptors(self) -> int:

@@ -1,4 +1,4 @@
-"""The supervisor's keepers of runs of programs: those at work, those that wait for the next run, and runs that wait.
+"""Gives runs of programs to keepers, for the supervisor: to one that waits for its next run, or to a new one.
 
 A keeper takes one run after the other (`keeper.py`). The next run goes to one that has none; else it waits a moment for
 one to become free, as short runs soon are, and then another one is forked. Each serves one namespace: what it knew of a

@@ -89,8 +89,8 @@ def give_way(nice: int, session: int = 0) -> None:
 
 
 class OomScore:
-    """What the kernel adds to this process when it looks for one to kill for lack of memory (proc(5), oom_score_adj).
-    Children inherit it. Nothing happens where it cannot be changed."""
+    """Changes what the kernel adds to this process when it looks for one to kill for lack of memory (proc(5),
+    oom_score_adj). Children inherit it. Nothing happens where it cannot be changed."""
 
     def __init__(self) -> None:
         self._fd, self._was = -1, 0

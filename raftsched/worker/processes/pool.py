@@ -19,6 +19,7 @@ import os
 import struct
 from collections.abc import Callable
 
+from raftsched.handlers import CONCURRENCY_MAX
 from raftsched.system.clock import Clock
 from raftsched.worker.executors.python import PythonService
 from raftsched.worker.processes import wire
@@ -105,7 +106,7 @@ class Pool:
         key = (launch.namespace, launch.user, launch.function)
         place = self._places.get(key)
         if place is None:
-            place = self._places[key] = Place(key, launch.concurrency)
+            place = self._places[key] = Place(key, min(launch.concurrency, CONCURRENCY_MAX))
         return place
 
     def kill(self, token: int, reason: str) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from raftsched.output.format.redaction import redact_text
 from raftsched.output.format.spool import STDERR, STDOUT, Capture
 from raftsched.system.clock import SystemClock
 from raftsched.worker.processes import wire
@@ -118,10 +119,16 @@ class RunOutputs:
                 next_at = capture.flush_at
         return next_at
 
+    def last_words(self) -> str:
+        """Returns the end of what no run has printed, without the values of those that are in there."""
+        values = [value for token in self._hidden for value in self._values(token)]
+        return redact_text(self.unclaimed.tail(), values) or ""
+
     def finish(self, token: int) -> wire.Collected:
         """Returns the output of a run that has ended."""
         capture = self._captures.pop(token, None)
         if self._hidden.pop(token, None) is not None:
+            self.unclaimed.drop()  # a value of it may be in there: that it is to be hidden comes by another pipe
             self._hide_unclaimed()
         if capture is None:
             return wire.Collected(b"", False, 0, "", token)

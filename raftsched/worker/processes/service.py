@@ -132,9 +132,9 @@ def keep_service(
         return pid
 
     def collected() -> wire.Collected:
+        if outputs is not None or not isinstance(page, Page):
+            return wire.Collected(b"", False, 0, "" if outputs is None else outputs.last_words())
         tail = tree.capture.tail()
-        if not isinstance(page, Page):
-            return wire.Collected(b"", False, 0, tail)
         return wire.Collected(*tree.capture.finish(page.token), tail)
 
     def send(message: wire.Collected | wire.ServiceExited) -> None:

@@ -160,6 +160,8 @@ async def test_outcomes_are_each_runs_own(tmp_path: Path) -> None:
         assert "LookupError: no such thing" in bed.text(raised, "stderr")
         exited = await bed.run(either(bed, "exits"))
         assert (exited.outcome, exited.exit_code) == (Outcome.FAILED, 3)
+        exited = await bed.run(either(bed, "a task exits"))
+        assert (exited.outcome, exited.exit_code) == (Outcome.FAILED, 4)
         failed = await bed.run(either(bed, "fails", text="never"))
         assert (failed.verdict, failed.error) == (Verdict.FAIL, "never")
         wrong = await bed.run(Python("together:either", b"[]", {}, concurrency=MANY))
@@ -215,6 +217,18 @@ async def test_a_child_that_a_run_left_ends_the_process_once_it_is_idle(tmp_path
         first = result(await bed.run(either(bed, "forks")))
         await death(first)
         assert result(await bed.run(either(bed, "prints"))) != first
+
+
+async def test_a_child_that_comes_back_from_its_run_goes_on_with_none_of_the_others(tmp_path: Path) -> None:
+    written, over = tmp_path / "written", tmp_path / "over"
+    async with Bed(tmp_path) as bed:
+        writes = [bed.launch(either(bed, "writes", path=str(written), text=str(over))) for _ in range(5)]
+        await until(written.exists)
+        pids = {result(await bed.run(either(bed, "forks and comes back"))) for _ in range(3)}
+        over.touch()
+        assert {result(await bed.end(token)) for token in writes} == pids
+        assert {int(line) for line in written.read_text().splitlines()} == pids
+        assert len(pids) == 1
 
 
 async def test_a_process_ends_after_so_many_runs(tmp_path: Path) -> None:

@@ -70,6 +70,19 @@ async def either(what, fifo="", path="", text=""):
         if os.fork() == 0:
             time.sleep(600)
         return os.getpid()
+    if what == "forks and comes back":
+        await asyncio.sleep(0)
+        os.fork()
+        await asyncio.sleep(0)
+        return os.getpid()
+    if what == "writes":
+        while not os.path.exists(text):
+            with open(path, "a") as file:
+                file.write(f"{os.getpid()}\n")
+            await asyncio.sleep(0)
+        return os.getpid()
+    if what == "a task exits":
+        await asyncio.create_task(_exits())
     if what == "raises":
         raise LookupError(text)
     if what == "exits":
@@ -80,6 +93,10 @@ async def either(what, fifo="", path="", text=""):
         print("last words")
         os._exit(9)
     return await {"waits": waits, "holds on": holds_on, "blocks": blocks}[what](fifo)
+
+
+async def _exits():
+    sys.exit(4)
 
 
 async def _goes_on(path):
