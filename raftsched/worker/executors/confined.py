@@ -99,12 +99,11 @@ def _start_natively(program: str, run: Confined, ends: tuple[int, int, int], gro
         report = fcntl.fcntl(tells, fcntl.F_DUPFD, FD + 1)
         os.close(tells)
         tells = report
-        # Its own environment is empty: it begins as the node's user, and a job's LD_PRELOAD is not for that one.
-        argv = [program, str(report), *_steps(run, group), "--"]
-        argv += [f"{name}={value}" for name, value in variables.items()]
-        argv += ["--", *run.task.argv]
+        argv = [program, str(report), *_steps(run, group), "--", *run.task.argv]
+        # A job's LD_PRELOAD is not for the part, which begins as the node's user: it takes the sign away.
+        env = {f"+{name}": value for name, value in variables.items()}
         try:
-            pid = starting.spawn(program, argv, {}, run.ignored, *ends)
+            pid = starting.spawn(program, argv, env, run.ignored, *ends)
         except OSError as exc:
             if exc.errno in (errno.ENOENT, errno.EACCES, errno.ENOEXEC):
                 raise NoNativePart from exc
@@ -174,6 +173,8 @@ def _error_of(run: Confined, step: str, number: int, text: str, variables: Mappi
 def start_by_fork(run: Confined, ends: tuple[int, int, int]) -> int:
     """Does the same without the native part."""
     task, options, user = run.task, run.options, run.user
+    if task.within is not None:  # what judges it is loaded by now: the user may have no way to the package
+        starting.not_within("/", ("/",))
     told, tells = os.pipe()  # closed by a successful exec
     program = ""
     try:

@@ -1,6 +1,6 @@
 /* Confines this process, and becomes a program.
  *
- *   confine REPORT NAME VALUE ... -- VARIABLE=VALUE ... -- PROGRAM ARGUMENT ...
+ *   confine REPORT NAME VALUE ... -- PROGRAM ARGUMENT ...
  *
  * A keeper starts it by posix_spawn(3), which cannot do itself what lies between fork and exec here. Each NAME is one of
  *
@@ -15,8 +15,9 @@
  *   limit R:SOFT:HARD    as rlimit, as the last thing before the program: nothing here is to meet it
  *
  * They are done in this order, in whichever they stand. The program is looked for as execvp(3) does, by the PATH that it
- * is given, as the user and where the user is. Its environment comes as arguments: that of this process, which loader
- * and C library read before main, must not be a job's, for until `user` this is the node's user, and may be root.
+ * is given, as the user and where the user is. Its environment is that of this process without the first character of
+ * each variable, a "+": so neither loader nor C library here heeds what a job says, such as LD_PRELOAD, while this is
+ * still the node's user, perhaps root; and as arguments its secrets would be seen by every user of the machine.
  *
  * It is built without the C library where that is possible: what a library does before main costs half of what the start
  * of a small program costs, and all that is needed here are system calls. Numbers below zero are errors (-errno).
@@ -337,12 +338,12 @@ __attribute__((noreturn)) static void start(char **argv, char **environment) {
     fail(error == -ENOENT && kind_of(program) != 0 ? "interpreter" : "exec", error, "");
 }
 
-__attribute__((noreturn)) static void run(int count, char **argv) {
+__attribute__((noreturn)) static void run(int count, char **argv, char **environment) {
     static const char *const order[] = {"group", "nice", "score", "rlimit", "user", "home", "cwd", "within", "limit"};
     const unsigned kinds = sizeof order / sizeof *order;
     static char there[PATH_MAX];
     const char *text;
-    int behind = 2, program, judged = 0, inside = 0;
+    int behind = 2, judged = 0, inside = 0;
     long done;
 
     if (count < 3) leave(64);
@@ -354,10 +355,9 @@ __attribute__((noreturn)) static void run(int count, char **argv) {
         while (kind < kinds && !same(order[kind], argv[behind])) kind++;
         if (kind == kinds || behind + 1 >= count || behind > ARGUMENTS_MAX) fail("options", -EINVAL, argv[behind]);
     }
-    for (program = behind + 1; program < count && !same(argv[program], "--"); program++)
-        if (!has(argv[program], '=')) fail("options", -EINVAL, argv[program]);
-    if (program + 1 >= count) fail("options", -EINVAL, "no program");
-    argv[program] = 0; /* where the environment ends */
+    if (behind + 1 >= count) fail("options", -EINVAL, "no program");
+    for (char **variable = environment; *variable != 0; variable++)
+        if (*(*variable)++ != '+') fail("options", -EINVAL, "environment");
 
     for (unsigned kind = 0; kind < kinds; kind++) {
         if (judged && !inside && same(order[kind], "limit")) fail("within", -EPERM, there);
@@ -385,13 +385,16 @@ __attribute__((noreturn)) static void run(int count, char **argv) {
             }
         }
     }
-    start(argv + program + 1, argv + behind + 1);
+    start(argv + behind + 1, environment);
 }
 
 #ifdef WITHOUT_LIBRARY
-/* What the kernel leaves on the stack: the number of arguments, and the arguments (execve(2)). */
+/* What the kernel leaves on the stack: the number of arguments, they and a zero, and the environment (execve(2)). */
 __attribute__((used, noreturn)) void begin(long *stack);
-void begin(long *stack) { run((int)stack[0], (char **)(stack + 1)); }
+void begin(long *stack) {
+    char **argv = (char **)(stack + 1);
+    run((int)stack[0], argv, argv + stack[0] + 1);
+}
 
 /* Calls of these are put in by the compiler. */
 __attribute__((used)) void *memset(void *place, int byte, unsigned long size);
@@ -408,5 +411,5 @@ void *memcpy(void *place, const void *from, unsigned long size) {
     return place;
 }
 #else
-int main(int count, char **argv) { run(count, argv); }
+int main(int count, char **argv, char **environment) { run(count, argv, environment); }
 #endif

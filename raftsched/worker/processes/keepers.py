@@ -28,8 +28,8 @@ from raftsched.worker.session.shortage import cannot_start
 
 GROW_EVERY_MS = max(1, 4 // (os.cpu_count() or 1))  # forking one takes about 4 ms of a processor
 IDLE_MAX_MS = 10_000
-IDLE_MAX = 64  # of 2 MB each
-TAKE_MS = 2_000  # for a keeper to take up a run; one that does not was stopped by somebody
+IDLE_MAX = 64  # of 2 MB each: what a node with many slots keeps after a burst
+TAKE_MS = 5_000  # for a keeper to take up a run: one that does not was stopped by somebody, or the machine is drowned
 KEEPER_KILLED = "its keeper process was killed"
 
 

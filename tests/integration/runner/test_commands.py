@@ -12,8 +12,9 @@ import pytest
 from raftsched.core.commands import SelfReport
 from raftsched.core.model import Outcome, Verdict
 from raftsched.errors import RaftschedError
+from raftsched.worker.processes.run_as import look_up
 from raftsched.worker.processes.wire import Exec, Limits, Python
-from tests.integration.runner.bed import LONG_MS, NODES_OWN, Bed
+from tests.integration.runner.bed import AS_IT_IS, LONG_MS, NODES_OWN, Bed
 from tests.support.patience import until, within
 
 
@@ -262,3 +263,58 @@ async def test_what_it_says_counts_for_nothing_when_it_is_killed(bed: Bed, tmp_p
     end = await bed.end(token)
     assert (end.outcome, end.verdict) == (Outcome.KILLED, None)
     assert end.said == SelfReport(kept=b"1")
+
+
+@pytest.mark.parametrize("user", ["", "nobody"])
+async def test_both_ways_to_confine_say_the_same(tmp_path: Path, user: str) -> None:
+    """With the native part, and without it: why a run could not start, and what one that did was given."""
+    if user and os.geteuid() != 0:
+        pytest.skip("needs root")
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "link").symlink_to("/usr")
+    for name, text in {"plain": "", "script": "#!/no/such\n", "neither": "words\n"}.items():
+        (there / name).write_text(text)
+        (there / name).chmod(0o755 if name != "plain" else 0o644)
+    for place in (there, *there.parents):
+        if place.stat().st_uid == os.geteuid() and str(place).startswith(str(tmp_path.parents[1])):
+            place.chmod(0o755)
+    path = {"PATH": f"{there}:/usr/bin:/bin"}
+    shows = "id -u; id -G; pwd; echo $PWD $HOME $A; ulimit -n; ulimit -t; umask; cat /proc/self/oom_score_adj; echo $#"
+    usr, few = "/usr", Limits(open_files=50, cpu_s=7)
+    tasks = [
+        Exec(("/bin/sh", "-c", shows, "sh", "", "--"), {**path, "A": "a=b"}, usr, few),
+        Exec(("true",), path, "/no/such"),
+        Exec(("true",), path, str(there / "script")),
+        Exec(("true",), path, usr, within=(str(there),)),
+        Exec(("true",), path, str(there / "link"), within=(str(there),)),
+        Exec(("true",), path, usr, within=()),
+        Exec(("true",), path, usr, within=("/", "/usr")),
+        Exec(("",), path, usr),
+        Exec(("no-such-program",), path, usr),
+        Exec(("plain",), path, usr),
+        Exec((str(there / "plain"),), path, usr),
+        Exec(("script",), path, usr),
+        Exec(("neither",), path, usr),
+        Exec(("there",), {"PATH": str(tmp_path)}, usr),
+        Exec(("/usr",), path, usr),
+        Exec(("true", "x" * 2**17), path, usr),
+        Exec(("true",), {**path, "LONG": "x" * 2**17}, usr),
+        Exec(("true", "a\0b"), path, usr),
+        Exec(("true",), {}, usr),
+    ]
+    said = []
+    for confine in (AS_IT_IS.confine, None):
+        place = tmp_path / str(confine is None)
+        place.mkdir()
+        async with Bed(place, users=(look_up("nobody"),), confine=confine) as bed:
+            ends = [
+                await bed.run(Exec(t.argv, dict(t.env), t.cwd, t.limits, within=t.within), user=user) for t in tasks
+            ]
+            said.append([(end.outcome, end.exit_code, end.error, bed.text(end)) for end in ends])
+    if AS_IT_IS.confine is None:
+        pytest.skip("the native part is not built here")
+    for task, native, forked in zip(tasks, *said, strict=True):
+        assert native == forked, task.argv
+    assert said[0][0][0] is Outcome.SUCCEEDED
+    assert [outcome for outcome, *_ in said[0]].count(Outcome.SUCCEEDED) == 3
