@@ -11,7 +11,9 @@ from raftsched.core.actions import (
     AttemptEnded,
     ClusterPaused,
     ConditionsWanted,
+    InstanceFired,
     InstanceReady,
+    InstanceStarted,
     InstanceTimer,
     JobDue,
     JobNear,
@@ -198,6 +200,8 @@ class LeaderState:
                     self.dispatcher.applied(action.instance, action.session, (action.queue, action.quota), action.token)
                 case AttemptEnded():
                     self.dispatcher.attempt_ended(action.session, (action.queue, action.quota), action.token)
+                case InstanceFired() | InstanceStarted():
+                    pass  # here, because each run has them
                 case InstanceTimer():
                     self.timers.window.add(action.instance, action.at_ms, now)
                     soon = soon or action.at_ms < self._next_ms

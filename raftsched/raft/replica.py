@@ -422,7 +422,7 @@ class Replica:
 
     def _notify_applied(self, entries: list[EntryResult]) -> None:
         for on_applied in self._on_applied:
-            self._call(partial(on_applied, entries))
+            self._call(on_applied, entries)
 
     # ------------------------------------------------------------ members
 
@@ -464,14 +464,14 @@ class Replica:
 
     # ------------------------------------------------------------ containment
 
-    def _call(self, callback: Callable[[], None]) -> None:
+    def _call(self, callback: Callable[..., None], *args: object) -> None:
         """Calls a subscriber and contains its exceptions, so that consensus goes on. MemoryError is not contained: the
         subscriber has lost what it was told, and nobody repeats it."""
         if not self.guards.contain_callback_errors:
-            callback()
+            callback(*args)
             return
         try:
-            callback()
+            callback(*args)
         except MemoryError:
             raise
         except Exception as error:

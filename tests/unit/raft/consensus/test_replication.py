@@ -275,6 +275,7 @@ def test_an_acknowledgement_that_leaves_nothing_to_do_asks_for_no_pump(tmp_path:
     assert b.engine.match_index("c") == last
     b.propose(2)
     b.propose(3)  # waits until what was sent is acknowledged
+    assert not b.engine.is_told_all("a")
     assert acknowledged("a", last + 2)
     assert b.engine.next_index("a") == last + 3
 

@@ -42,6 +42,18 @@ def test_a_transfer_waits_until_the_next_leader_has_everything(tmp_path: Path) -
     assert code(got) is None
 
 
+def test_the_last_acknowledgement_lets_the_transfer_go_on_at_once(tmp_path: Path) -> None:
+    b = Leader(tmp_path).opened()
+    b.propose(1)
+    b.acknowledge("a")
+    transfer(b, "c")
+    b.sent.clear()
+    b.replica.receive("c", 1, codec.AppendAnswer(b.term, b.journal.last_index + 1, True, False))
+    assert b.awake
+    b.replica.pump()
+    assert b.take(codec.TimeoutNow, "c")
+
+
 def test_a_transfer_that_does_not_come_about_is_given_up(tmp_path: Path) -> None:
     b = Leader(tmp_path).opened()
     got = transfer(b, "c")
