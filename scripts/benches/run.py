@@ -53,12 +53,13 @@ def done_count(cluster: Cluster) -> int:
     return int(total)
 
 
-async def wait_runs(cluster: Cluster, wanted: int, limit_s: float) -> None:
+async def wait_runs(cluster: Cluster, wanted: int, limit_s: float, every_s: float = 0.1) -> None:
+    """Asks the leader so often: each answer is work of its own."""
     deadline = time.perf_counter() + limit_s
     while (done := await asyncio.to_thread(done_count, cluster)) < wanted:
         if time.perf_counter() > deadline:
             raise RuntimeError(f"only {done} of {wanted} runs ended within {limit_s:.0f} s")
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(every_s)
 
 
 class _Answering(asyncio.Protocol):

@@ -58,6 +58,18 @@ CLUSTER = ("core.subjects.cluster", "core.cluster", "core.commands")
 Placement = named("Placement", "core.model", "core.commands")
 CreateJob, Fire, Assign, Ended = (named(name, "core.commands") for name in ("CreateJob", "Fire", "Assign", "Ended"))
 Policy, Trigger, TriggerKind = (named(name, "core.model") for name in ("Policy", "Trigger", "TriggerKind"))
+
+
+def _lasts() -> bool:
+    """Whether an applier lasts as long as its transaction, and not for one write batch."""
+    try:
+        tables = importlib.import_module("raftsched.store.tables").Tables
+    except ModuleNotFoundError:
+        return False
+    return "_applier" in tables._open.__code__.co_names
+
+
+LASTS = _lasts()
 Around = Callable[[str, Callable[[], Any]], Any]
 
 
@@ -66,9 +78,10 @@ def plainly(step: str, call: Callable[[], Any]) -> Any:
 
 
 class Tables:
-    """A cluster's tables with one node that has room for every run. `around` calls what applies each entry."""
+    """A cluster's tables with one node that has room for every run. `around` calls what applies each entry; `recorded`
+    is told what that asks of the tables."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, recorded: Recorded | None) -> None:
         self.around: Around = plainly
         self.now_ms = START_MS
         self._index = 0
@@ -76,6 +89,7 @@ class Tables:
         self._databases: list[Any] = [None] * (max(Table) + 1)
         for table in Table:
             self._databases[table] = self._env.open_db(b"t%d" % table)
+        self._recorded = recorded
         self.begin()
         form, member, leadership, session = (
             named(name, *CLUSTER) for name in ("Form", "Member", "OpenLeadership", "OpenSession")
@@ -86,10 +100,16 @@ class Tables:
 
     def begin(self) -> None:
         self._txn = self._env.begin(write=True)
-        self._view = WriteView(self._txn, self._databases)
+        txn = self._txn if self._recorded is None else Watched(self._recorded, self._txn)
+        self._view = WriteView(txn, self._databases)
+        self._applier = Applier(self._view) if LASTS else None
+
+    def tables(self) -> dict[int, Any]:
+        """Returns the table of each database, by its id."""
+        return {id(self._databases[table]): table for table in Table}
 
     def commit(self) -> None:
-        del self._view
+        del self._applier, self._view
         self._txn.commit()
 
     def apply(self, step: str, commands: Sequence[Any]) -> Any:
@@ -98,7 +118,7 @@ class Tables:
         data = encode_entry(self.now_ms, [(1, self._index, [encode(command) for command in commands])])
 
         def call() -> Any:
-            applier = Applier(self._view)
+            applier = self._applier or Applier(self._view)
             result = applier.entry(self._index, 1, data)
             applier.close()
             return result
@@ -172,18 +192,15 @@ class Times:
 
 
 class Counts:
-    """What each step executes: opcodes of Python, calls of C functions, rows, and bytes of rows. One of these a round,
-    for looking at one changes another."""
+    """What each step executes: opcodes of Python, or calls of C functions. One of these a round, for looking at one
+    changes the other."""
 
     def __init__(self) -> None:
         self.found: dict[str, Counter[str]] = {}
-        self.what = ""
+        self.count = _opcodes
 
     def __call__(self, step: str, call: Callable[[], Any]) -> Any:
-        counts = self.found.setdefault(step, Counter())
-        if self.what == "opcodes":
-            return _opcodes(counts, call)
-        return _c_calls(counts, call) if self.what == "c-calls" else Recorded(counts)(step, call)
+        return self.count(self.found.setdefault(step, Counter()), call)
 
 
 def _opcodes(counts: Counter[str], call: Callable[[], Any]) -> Any:
@@ -222,50 +239,79 @@ def _c_calls(counts: Counter[str], call: Callable[[], Any]) -> Any:
 
 
 class Recorded:
-    """Keeps what is asked of the tables in a step, and counts it."""
+    """What each step asks of LMDB: (get, put or delete; database; key; value that was read or written)."""
 
-    def __init__(self, counts: Counter[str] | None = None) -> None:
+    def __init__(self) -> None:
         self.asked: dict[str, list[tuple[str, Any, bytes, bytes | None]]] = {}
-        self._counts: Counter[str] = Counter() if counts is None else counts
+        self._step: list[tuple[str, Any, bytes, bytes | None]] = []
 
     def __call__(self, step: str, call: Callable[[], Any]) -> Any:
-        asked = self.asked[step] = []
-        own = {name: getattr(WriteView, name) for name in ("get", "put", "delete")}
+        self._step = self.asked[step] = []
+        result = call()
+        self._step = []  # what no step asks is kept nowhere
+        return result
 
-        def recorded(name: str) -> Callable[..., Any]:
-            def method(view: Any, table: Any, key: bytes, value: bytes | None = None) -> Any:
-                result = own[name](view, table, key, *(() if value is None else (value,)))
-                asked.append((name, table, key, result if name == "get" else value))
-                return result
+    def add(self, name: str, database: Any, key: bytes, value: bytes | None) -> None:
+        self._step.append((name, database, key, value))
 
-            return method
-
-        for name in own:
-            setattr(WriteView, name, recorded(name))
-        try:
-            return call()
-        finally:
-            for name, method in own.items():
-                setattr(WriteView, name, method)
-            for name, _, key, value in asked:
-                self._counts[f"rows {name}"] += 1
-                if name != "delete":
-                    self._counts[f"bytes {name}"] += len(key) + len(value or b"")
+    def counts(self, step: str) -> Counter[str]:
+        """Returns the rows of a step, and their bytes."""
+        found: Counter[str] = Counter()
+        for name, _, key, value in self.asked[step]:
+            found[f"rows {name}"] += 1
+            if name != "delete":
+                found[f"bytes {name}"] += len(key) + len(value or b"")
+        return found
 
 
-def floor(asked: Sequence[tuple[str, Any, bytes, bytes | None]], rounds: int) -> float:
+class Watched:
+    """A transaction, or a cursor of one database, that tells what is asked of it."""
+
+    def __init__(self, recorded: Recorded, own: Any, database: Any = None) -> None:
+        self._recorded = recorded
+        self._own = own
+        self._database = database
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def __enter__(self) -> Watched:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._own.close()
+
+    def cursor(self, db: Any) -> Watched:
+        return Watched(self._recorded, self._own.cursor(db), db)
+
+    def get(self, key: bytes, default: Any = None, db: Any = None) -> Any:
+        value = self._own.get(key, default, *(() if self._database else (db,)))
+        self._recorded.add("get", self._database or db, key, value)
+        return value
+
+    def put(self, key: bytes, value: bytes, **options: Any) -> Any:
+        self._recorded.add("put", self._database or options["db"], key, value)
+        return self._own.put(key, value, **options)
+
+    def delete(self, key: bytes, value: bytes = b"", db: Any = None) -> Any:
+        self._recorded.add("delete", db, key, None)
+        return self._own.delete(key, value, db)
+
+
+def floor(asked: Sequence[tuple[str, Any, bytes, bytes | None]], tables: dict[int, Any], rounds: int) -> float:
     """Returns the seconds that LMDB and msgspec alone take for these rows: each is read, written or deleted as it was,
-    and each job and instance that was written is decoded once and encoded once."""
+    and each job and instance that was written is decoded once and encoded once. `tables` by the id of the database."""
     decoders = {Table.JOBS: named("decode_job", "core.rows", "core.apply.tx")}
     decoders[Table.INSTANCES] = named("decode_instance", "core.rows", "core.apply.tx")
     encoder = msgspec.msgpack.Encoder().encode
-    put = [(decoders[table], value) for name, table, _, value in asked if name == "put" and table in decoders]
+    puts = [(tables[id(database)], value) for name, database, _, value in asked if name == "put"]
+    put = [(decoders[table], value) for table, value in puts if table in decoders]
     rows = [decode(value) for decode, value in put]
     times = Times()
     with tempfile.TemporaryDirectory(prefix="raftsched-bench-") as directory:
         env = lmdb.open(directory, map_size=1 << 30, max_dbs=128, sync=False)
-        databases = {table: env.open_db(b"t%d" % table) for table in {table for _, table, _, _ in asked}}
-        plan = [(name, databases[table], key, value) for name, table, key, value in asked]
+        databases = {table: env.open_db(b"t%d" % table) for table in Table}
+        plan = [(name, databases[tables[id(database)]], key, value) for name, database, key, value in asked]
         for _ in range(rounds):
             with env.begin(write=True) as txn:
                 begin = time.thread_time()
@@ -283,12 +329,13 @@ def floor(asked: Sequence[tuple[str, Any, bytes, bytes | None]], rounds: int) ->
     return sum(times.least.values())
 
 
-def turns(around: Around, rounds: int) -> Iterator[None]:
-    """Yields behind each round of one-shots and of periodic runs, in turns."""
+def turns(around: Around, rounds: int) -> Iterator[tuple[Tables, Tables]]:
+    """Yields behind each round of one-shots and of periodic runs, in turns, the tables of both."""
+    recorded = around if isinstance(around, Recorded) else None
     with tempfile.TemporaryDirectory(prefix="raftsched-bench-") as directory:
         for name in ("one-shot", "periodic"):
             Path(directory, name).mkdir()
-        once, often = (Tables(Path(directory, name)) for name in ("one-shot", "periodic"))
+        once, often = (Tables(Path(directory, name), recorded) for name in ("one-shot", "periodic"))
         lives, runs = one_shots(once), periodic_runs(often)
         once.around = often.around = around
         for number in range(rounds):
@@ -297,35 +344,38 @@ def turns(around: Around, rounds: int) -> Iterator[None]:
                 once.begin()
             next(lives)
             next(runs)
-            yield
+            yield once, often
+
+
+def counted() -> dict[str, Counter[str]]:
+    """Returns what each step executes."""
+    _opcodes(Counter(), lambda: None)  # Python 3.12 tells of none the first time
+    counts, recorded = Counts(), Recorded()
+    steps = turns(counts, 3)
+    next(steps)  # fills what is filled once
+    for counts.count in (_opcodes, _c_calls):
+        next(steps)
+    for _ in turns(recorded, 2):
+        pass
+    return {step: found + recorded.counts(step) for step, found in counts.found.items()}
 
 
 def main() -> None:
     what, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
     gc.disable()
     if what == "count":
-        _opcodes(Counter(), lambda: None)  # Python 3.12 tells of none the first time
-        counts = Counts()
-        kinds = ("", "opcodes", "c-calls", "rows")  # nothing is counted of the first: it fills what is filled once
-        counts.what = "rows"
-        steps = turns(counts, len(kinds))
-        for kind in kinds:
-            counts.what = kind or "rows"
-            next(steps)
-            if not kind:
-                counts.found.clear()
-        steps.close()  # type: ignore[attr-defined]
-        print(json.dumps(counts.found))
+        print(json.dumps(counted()))
         return
     times, recorded = Times(), Recorded()
     for _ in turns(times, rounds):
         pass
     found: dict[str, Any] = {step: seconds / BATCH * 1e6 for step, seconds in times.least.items()}
     if what == "floor":
-        for _ in turns(recorded, 1):
-            pass
-        found = {"apply": found}
-        found["floor"] = {step: floor(asked, rounds) / BATCH * 1e6 for step, asked in recorded.asked.items()}
+        floors: dict[str, float] = {}
+        for tables in turns(recorded, 1):
+            for step, asked in recorded.asked.items():
+                floors[step] = floor(asked, tables[step in PERIODIC].tables(), rounds) / BATCH * 1e6
+        found = {"apply": found, "floor": floors}
     print(json.dumps(found))
 
 
