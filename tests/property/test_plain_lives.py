@@ -105,8 +105,8 @@ class PlainAuthor(Author):
             return self._open()
         if r.random() < 0.04:
             return super()._command()
-        often = (self._create, self._fire, self._fire, self._assign, self._end, self._end)
-        seldom = (self._open, self._schedule, self._start, self._run_now, self._prune, self._state, self._edit)
+        often = (self._create, self._fire, self._fire, self._assign, self._start, self._end, self._end)
+        seldom = (self._open, self._schedule, self._run_now, self._prune, self._state, self._edit)
         seldom += (self._queue, self._webhook, self._namespace)  # of others, and what concerns the runs
         return r.choice(often if r.random() < 0.9 else seldom)()
 
@@ -224,6 +224,15 @@ def test_a_run_gives_back_the_slot_of_its_queue() -> None:
     token = started(both, session, job, T0 + 1_000, T0 + 1_000)
     both.entry(T0 + 1_009, c.Ended(session, token, Outcome.SUCCEEDED, T0 + 1_000, T0 + 1_009))
     assert not both.taken.total()
+
+
+@pytest.mark.parametrize("again", [None, T0 + 1_002])
+def test_a_run_whose_start_was_told_before_is_plain(again: int | None) -> None:
+    both, session, job = opened(at(T0 + 1_000))
+    token = started(both, session, job, T0 + 1_000, T0 + 1_000)
+    both.entry(T0 + 1_005, c.Started(session, token, T0 + 1_001))
+    both.entry(T0 + 9_000, c.Ended(session, token, Outcome.SUCCEEDED, again, T0 + 9_000))
+    assert both.taken == {"fire": 1, "assign": 1, "succeed": 1}
 
 
 @pytest.mark.parametrize("limits", [c.PutQueue("default", max_running=1), PutNamespace("d", b"{}", max_running=1)])

@@ -64,13 +64,13 @@ def trigger_of(
     if given is None:
         errors.append(Combination(at, f'is missing; give {_ONE_OF}, for example {{"in": "30m"}}'))
         return _MANUAL
+    if given.at is not None and given == TriggerIn(at=given.at):  # most jobs
+        return Trigger(kind=_AT, at_ms=time_of(given.at, "/trigger/at", errors) or 0)
+    if given.in_ is not None and given == TriggerIn(in_=given.in_):
+        return Trigger(kind=_IN, period_ms=duration_of(given.in_, "/trigger/in", errors) or 0)
     kind = _kind_of(given, at, _ONE_OF, errors)
     if kind is None:
         return _MANUAL
-    if kind == "at" and given.jitter is None and _plain(given):
-        return Trigger(kind=_AT, at_ms=time_of(given.at, "/trigger/at", errors) or 0)
-    if kind == "in" and given.jitter is None and _plain(given):
-        return Trigger(kind=_IN, period_ms=duration_of(given.in_, "/trigger/in", errors) or 0)
     if given.after is not None:
         return _following(given, given.after, errors, kept, namespace)
     return _full(given, kind, at, "", now_ms, errors, kept)
@@ -189,19 +189,6 @@ def _kinds_of(given: TriggerIn) -> list[str]:
     if given.after is not None:
         kinds.append("after")
     return kinds
-
-
-def _plain(given: TriggerIn) -> bool:
-    return (
-        given.mode is None
-        and given.dialect is None
-        and given.timezone is None
-        and given.starts_at is None
-        and given.ends_at is None
-        and given.max_runs is None
-        and given.calendar is None
-        and given.calendar_action is None
-    )
 
 
 def _full(

@@ -49,7 +49,8 @@ from raftsched.core.transitions import instance_after, job_after
 _STATE, _JOB_STATE = InstanceEvent.STATE, JobEvent.STATE
 _WAITING = InstanceState.WAITING
 _LAUNCHED = instance_after(_WAITING, "assign")
-_DONE = instance_after(_LAUNCHED, "succeed")
+_RUNNING = instance_after(_LAUNCHED, "start")
+_DONE = instance_after(_RUNNING, "succeed")
 _SCHEDULED = JobState.SCHEDULED
 _OVER = job_after(_SCHEDULED, "exhaust")
 _CREATED, _ASSIGNED, _FINAL = StepKind.CREATED, StepKind.ASSIGNED, StepKind.FINAL
@@ -178,14 +179,16 @@ def assign(tx: Tx, c: Assign, made: Instance) -> int | None:
 
 
 def succeed(tx: Tx, c: Ended, job: Job, key: bytes, instance: Instance, attempt: Attempt) -> bool:
-    """Ends the attempt, and with it the run, by the report of a success that is the first word of it. Returns whether
-    it did: all is stored then."""
+    """Ends the first attempt, and with it the run, by the report of a success. Returns whether it did: all is stored
+    then."""
     meta, policy = tx.meta, job.policy
-    if instance.state is not _LAUNCHED or c.started_at_ms is None:
+    told = instance.state is _RUNNING  # of its start, before
+    started_at_ms = attempt.started_at_ms if told and c.started_at_ms is None else c.started_at_ms
+    if started_at_ms is None or len(instance.steps) != (3 if told else 2):
         return False
     if job.state is not _SCHEDULED or job.counted != _SCHEDULED or job.active != 1 or job.revision != 1:
         return False
-    if attempt.number != 1 or attempt.queue or attempt.quota or instance.request or len(instance.steps) != 2:
+    if attempt.number != 1 or attempt.queue or attempt.quota or instance.request:
         return False
     if instance.permit is not None or instance.root is not None or instance.watch_at_ms is not None:
         return False
@@ -200,8 +203,7 @@ def succeed(tx: Tx, c: Ended, job: Job, key: bytes, instance: Instance, attempt:
     if (meta.webhooks or meta.followers or meta.awaited) and _is_listened_to(tx, job):
         return False
     view, actions, namespace = tx.view, tx.actions, job.namespace
-    started_at_ms, error, result = c.started_at_ms, c.error, c.result
-    late_ms = started_at_ms - instance.nominal_at_ms - instance.jitter_ms - instance.overdue_ms
+    error, result = c.error, c.result
     attempt.started_at_ms, attempt.ended_at_ms, attempt.outcome = started_at_ms, c.ended_at_ms, c.outcome
     attempt.exit_code = c.exit_code
     attempt.error = error if error is None else error[:ERROR_MAX]
@@ -210,7 +212,12 @@ def succeed(tx: Tx, c: Ended, job: Job, key: bytes, instance: Instance, attempt:
     node, session, token = attempt.node, attempt.session, attempt.token
     view.delete(ASSIGNED, assigned_key(session, token))
     took_ms, need = c.ended_at_ms - started_at_ms, policy.required_capability
-    actions.append(InstanceStarted(late_ms))
+    if told:
+        tx.minutes.ended(namespace, _DONE)
+    else:
+        late_ms = started_at_ms - instance.nominal_at_ms - instance.jitter_ms - instance.overdue_ms
+        tx.minutes.succeeded(namespace, late_ms)
+        actions.append(InstanceStarted(late_ms))
     actions.append(AttemptEnded(node, session, token, key, "", c.outcome, need, took_ms, "", namespace))
     instance.state = _DONE
     instance.error = attempt.error
@@ -221,7 +228,6 @@ def succeed(tx: Tx, c: Ended, job: Job, key: bytes, instance: Instance, attempt:
     job.last_success_at_ms = now
     job.active = job.failures_in_a_row = 0
     job.succeeded += 1
-    tx.minutes.succeeded(namespace, late_ms)
     if once:
         job.state, job.modified_at_ms = _OVER, now
         job.never_fires = False
