@@ -129,7 +129,10 @@ class ConcurrentPython:
 
     def _begin(self, token: int, task: wire.Python) -> None:
         teller = Teller(partial(self._send_self_report, token))
-        output = RunOutput(self._outputs_fd, token, task.hidden)
+        try:
+            output = RunOutput(self._outputs_fd, token, task.hidden)
+        except OSError:  # a run closed it
+            os._exit(1)
         run = self._runs[token] = _Run(token, task, teller, output, self._clock.wall_ms())
         try:
             function = self._functions.known(task.function)

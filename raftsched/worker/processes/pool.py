@@ -304,7 +304,7 @@ class Pool:
             if flags & wire.DIRTY:
                 self._retire(service)
             if flags & wire.WROTE if shared else not flags & wire.DIRTY:
-                service.command(wire.CMD_COLLECT + token.to_bytes(8, "little"))
+                service.collect(token)
             elif shared:
                 self._settle(service, run, None)
 
@@ -335,6 +335,7 @@ class Pool:
             self._emit(with_output(as_asked(run, done), run, None))
 
     def collected(self, service: Service, output: wire.Collected) -> None:
+        service.collected()
         run = service.runs.get(output.token or next(iter(service.runs), 0))
         if run is None:
             return

@@ -63,6 +63,8 @@ class Service:
         self.idle_since = 0
         self.waits_for_room = False  # its socket is watched for that
         self._unsent: deque[bytes] = deque()
+        self._to_collect: list[bytes] = []  # tokens of runs whose output the keeper is to be asked for
+        self._collecting = 0  # for how many it was asked
 
     def send(self, packet: bytes) -> None:
         """Sends it; to a process that takes several runs with `send_rest`, together with what came since."""
@@ -93,6 +95,23 @@ class Service:
             parts.append(self._unsent.popleft())
         self._unsent.appendleft(b"".join(parts))
         return self._unsent[0]
+
+    def collect(self, token: int) -> None:
+        """Asks the keeper for the output of a run. Of a process with several it is asked for what came together, and
+        once at a time: its socket always has room."""
+        self._to_collect.append(token.to_bytes(8, "little"))
+        self._ask_keeper()
+
+    def collected(self) -> None:
+        """The keeper has answered for one."""
+        self._collecting -= 1
+        self._ask_keeper()
+
+    def _ask_keeper(self) -> None:
+        if self._collecting <= 0 and self._to_collect:
+            self._collecting = len(self._to_collect)
+            self.command(wire.CMD_COLLECT + b"".join(self._to_collect))
+            self._to_collect.clear()
 
     def forget_runs(self) -> None:
         self.runs.clear()

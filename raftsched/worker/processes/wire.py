@@ -222,7 +222,7 @@ STALE = 4  # its code is out of date, nothing was run
 SAYS = 8  # alone: no answer yet, but a Progress
 
 # From the supervisor to a keeper: one byte, and for kill, timeout and stop the grace period (4 bytes, milliseconds);
-# for collect the token (8 bytes) where a process has several runs
+# for collect the tokens (8 bytes each), of which the keeper of a single run needs none
 CMD_KILL, CMD_TIMEOUT, CMD_STOP, CMD_FENCE, CMD_COLLECT = b"k", b"t", b"s", b"f", b"c"
 
 # One byte in front of what a keeper of runs says to the supervisor, which passes the rest on as it is

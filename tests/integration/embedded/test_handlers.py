@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,26 @@ async def test_handlers_run_in_supervised_processes_beside_the_program(tmp_path:
         failed = await call(node, "add", left=2)
         assert failed.state == "FAILED"
         assert "right" in (failed.error or "")
+
+
+@pytest.mark.parametrize("where", ["node", "worker"])
+async def test_a_process_takes_as_many_runs_as_the_handler_says(tmp_path: Path, where: str) -> None:
+    nodes = cluster(1, directory=tmp_path)
+    async with nodes, AsyncExitStack() as more:
+        (node,) = nodes
+        if where == "node":
+            await node.stop()
+            node.handler("meets")(chores.meets)
+            await nodes.start(node)
+            await node.ready()
+        else:
+            data = str(tmp_path / "w1")
+            worker = raftsched.Worker(servers=[node.url], name="w1", data=data, slots=3, queues=["default"])
+            worker.handler("meets")(chores.meets)
+            await more.enter_async_context(worker)
+        ends = await asyncio.gather(*(call(node, "meets", count=3) for _ in range(3)))
+        assert {end.state for end in ends} == {"SUCCEEDED"}, ends
+        assert len({end.result for end in ends}) == 1
 
 
 async def test_a_call_waits_for_a_node_that_has_the_handler(tmp_path: Path) -> None:

@@ -356,6 +356,28 @@ def test_one_that_goes_on_ends_its_process_and_the_others_are_lost_alone(house: 
     ]
 
 
+def test_a_keeper_is_asked_for_outputs_together_and_once_at_a_time(house: House) -> None:
+    house.launch(4, concurrency=4)
+    (service,) = house.services
+    service.send_rest()
+    house.sockets[1].recv(wire.PACKET_MAX)
+    house.answer_some(service, 2, 1, 3, 4, flags=wire.WROTE)
+
+    def asked_for() -> list[int]:
+        packet = house.sockets[1].recv(wire.PACKET_MAX, socket.MSG_DONTWAIT)
+        assert packet[:1] == wire.CMD_COLLECT
+        return [int.from_bytes(packet[at : at + 8], "little") for at in range(1, len(packet), 8)]
+
+    assert asked_for() == [2]
+    with pytest.raises(BlockingIOError):
+        asked_for()
+    house.pool.collected(service, wire.Collected(b"", False, 0, "", 2))
+    assert asked_for() == [1, 3, 4]
+    for token in (1, 3, 4):
+        house.pool.collected(service, wire.Collected(b"", False, 0, "", token))
+    assert [token for token, _ in house.ends()] == [2, 1, 3, 4]
+
+
 def test_an_end_that_came_before_the_timeout_counts_though_its_output_is_late(house: House) -> None:
     house.launch(1, concurrency=3)
     (service,) = house.services

@@ -12,7 +12,7 @@ from raftsched.core.ids import instance_key, instance_text, job_text
 from raftsched.core.model import Attempt, Instance, InstanceState, Job, JobState, Policy, Trigger, TriggerKind
 from raftsched.core.subjects.secret import Secret
 from raftsched.worker.processes.wire import Exec, Http, Limits, Python, Task
-from raftsched.worker.tasks.tasks import BadJob, resolved, task_of
+from raftsched.worker.tasks.tasks import BadJob, Resolved, resolved, task_of
 
 NOMINAL_MS = 1_893_456_000_250  # 2030-01-01T00:00:00.250Z
 INSTANCE = Instance(
@@ -231,3 +231,18 @@ def test_a_run_that_others_started_knows_them_and_their_results() -> None:
     assert json.loads(run.params) == wanted  # results are data: they name no secrets
     told = {"RAFTSCHED_CAUSE_INSTANCE_ID": instance_text(cause), "RAFTSCHED_ROOT_INSTANCE_ID": instance_text(root)}
     assert run.env == {**ABOUT, **told}
+
+
+def test_how_many_runs_of_a_handler_a_process_takes() -> None:
+    def of(handler: str) -> Python:
+        found = Resolved(handler.encode(), b"{}", {}, (), "")
+        made = task_of(found, {"greet": "jobs.mail:greet", "other": "jobs.mail:other"}, {"jobs.mail:greet": 20})
+        assert isinstance(made, Python)
+        return made
+
+    assert of('{"call": "greet"}').shares_process
+    assert of('{"call": "greet"}').concurrency == 20
+    assert of('{"call": "other"}').concurrency == 1
+    assert of('{"python": "jobs.mail:greet"}').concurrency == 1
+    for more in ('"cwd": "/"', '"fresh": true', '"limits": {"cpu": "1s"}'):
+        assert not of(f'{{"call": "greet", {more}}}').shares_process
