@@ -15,6 +15,7 @@ import pytest
 from raftsched.core.model import Outcome
 from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.worker.processes.keepers import KEEPER_KILLED
+from raftsched.worker.processes.linux import descendants
 from raftsched.worker.processes.run_as import look_up
 from raftsched.worker.processes.wire import Exec, Limits
 from tests.integration.runner.bed import LEAVES_BEHIND, SCATTERED, STAYS, Bed, death
@@ -55,7 +56,7 @@ async def warm(bed: Bed, **options: Any) -> int:
     ["asked", "keeper killed", "supervisor killed", "node gone", "keeper stopped", "supervisor stopped"],
 )
 async def test_nothing_of_its_run_is_left(tmp_path: Path, way: str) -> None:
-    """Where somebody is stopped, it is the end of the lease that ends the run, within its margin."""
+    """Where somebody is stopped, it is the end of the lease that ends the run."""
     async with Bed(tmp_path) as bed:
         keeper = await warm(bed)
         supervisor = bed.runner.pid
@@ -86,7 +87,6 @@ async def test_nothing_of_its_run_is_left(tmp_path: Path, way: str) -> None:
             os.kill(keeper if way == "keeper stopped" else supervisor, signal.SIGSTOP)
             bed.end_lease()
             await death(*pids)
-            assert bed.clock.boot_ms() < bed.runner._slot.newest, "it was over before the lease was"  # type: ignore[union-attr]
             for pid in (keeper, supervisor):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
@@ -126,20 +126,20 @@ def handled(pid: int) -> list[str]:
 
 
 async def test_the_next_run_starts_when_nothing_of_the_last_is_left(bed: Bed, tmp_path: Path) -> None:
-    """Each of them leaves two behind that ignore TERM, and tells their pids; the next one looks for those."""
-    await warm(bed)
+    """Each leaves two behind that ignore TERM, and tells their pids; the next one of the same keeper looks for those."""
+    keeper = await warm(bed)
     go = tmp_path / "go"
-    go.write_text("")
+    os.mkfifo(go)
     for _ in range(5):
         first = bed.launch(bed.python_script(LEAVES_BEHIND, str(go), "0"))
         left = await bed.pids(2)
         looks = "for pid; do [ -e /proc/$pid ] && exit 1; done; exit 0"
-        second = bed.launch(Exec(("/bin/sh", "-c", looks, "sh", *map(str, left)), {}), namespace="")
+        await asyncio.to_thread(go.write_text, "")
         assert (await bed.end(first)).outcome is Outcome.SUCCEEDED
         assert not [pid for pid in left if state(pid)]
-        await bed.end(second)
-        third = await bed.run(Exec(("/bin/sh", "-c", looks, "sh", *map(str, left)), {}))
-        assert third.outcome is Outcome.SUCCEEDED
+        second = await bed.run(Exec(("/bin/sh", "-c", looks, "sh", *map(str, left)), {}))
+        assert second.outcome is Outcome.SUCCEEDED
+        assert children(bed.runner.pid) == [keeper]
 
 
 async def test_runs_at_a_time_have_a_keeper_each(bed: Bed) -> None:
@@ -214,7 +214,7 @@ class TestAKeeperWithoutARun:
 
     async def test_it_ends_with_the_lease_and_the_next_session_has_another(self, bed: Bed) -> None:
         keeper = await warm(bed)
-        bed.lease(KILL_BEFORE_MS + patient_ms(300))
+        bed.lease(KILL_BEFORE_MS + patient_ms(1_000))
         # It waits for as long as the lease said when its last run ended; a run makes it look again.
         assert (await bed.run(Exec(("true",), {}))).outcome is Outcome.SUCCEEDED
         await death(keeper)
@@ -272,8 +272,7 @@ async def test_a_fork_bomb_of_another_user_is_ended_and_its_keeper_goes_on(tmp_p
     async with Bed(tmp_path, users=(look_up("nobody"),), pids_max=100) as bed:
         keeper = await warm(bed)
         token = bed.launch(Exec((bash, "-c", ":(){ :|:& }; :; sleep 1000"), {}), user="nobody", grace_ms=0)
-        await until(lambda: children(keeper))
-        await asyncio.sleep(0.2)  # it grows
+        await until(lambda: len(descendants(keeper)) > 20)
         bed.runner.kill(token)
         assert (await bed.end(token)).outcome is Outcome.KILLED
         assert not children(keeper)
