@@ -1,4 +1,4 @@
-"""Sets when the timers of a member run next.
+"""Sets when the timers of a member are to run next.
 
 While anything is under way they run every options.tick_ms. A quiet member has two: the next heartbeat, or the next
 election. It runs them when these are due, and every heartbeat_ms at the least, for what is in no hurry.

@@ -22,7 +22,6 @@ from raftsched.raft.codec import (
     VoteAnswer,
     VoteRequest,
 )
-from raftsched.raft.consensus.heartbeat import HeartbeatRounds
 from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.consensus.leadership import LeaderReplication
 from raftsched.raft.consensus.library import CANDIDATE, FOLLOWER, LEADER, ROLES, GuardedSyncObj
@@ -70,10 +69,10 @@ class Engine:
         self._tries = 1
         self._core = GuardedSyncObj(self.node_id, self.peers, journal, hard_state, rng, options, self._on_tick)
         self._lead = LeaderReplication(self._core, membership, host, journal, clock, options, guards, self.measures)
+        self.heartbeats = self._lead.heartbeats
+        self._postpone_election(clock.monotonic())
         if membership.is_majority([self.node_id]):
             self._core.deadline = clock.monotonic()  # there is nobody whose leader it could hear of
-        else:
-            self._postpone_election(clock.monotonic())
 
     # ------------------------------------------------------------ state
 
@@ -102,10 +101,6 @@ class Engine:
     @property
     def voted_for(self) -> str | None:
         return self._core.voted_for
-
-    @property
-    def heartbeats(self) -> HeartbeatRounds:
-        return self._lead.heartbeats
 
     @property
     def opening_index(self) -> int:
@@ -392,9 +387,8 @@ class Engine:
 
     def _on_pre_vote_request(self, peer: str, m: PreVoteRequest) -> None:
         led = (self.is_leader or self._hears_a_leader()) and self._guards.leader_heard_first
-        granted = (
-            self._host.may_vote() and not led and m.term > self.term and not self._is_behind(m.last_term, m.last_index)
-        )
+        behind = self._is_behind(m.last_term, m.last_index)
+        granted = self._host.may_vote() and not led and not behind and m.term > self.term
         self._host.send(peer, PreVoteAnswer(self.term, m.round, granted))
         if granted:
             self._give_way(peer, m)
@@ -415,9 +409,7 @@ class Engine:
             self.adopt(m.term)
             if asking and self._may_campaign():
                 self._ask_pre_votes()  # its log may be the newest of all: the others' newer term must not cost it time
-        elif m.granted and asking:
-            if self._hears_a_leader():
-                return
+        elif m.granted and asking and not self._hears_a_leader():
             self._pre_votes.add(peer)
             self._count_pre_votes()
 
@@ -439,13 +431,11 @@ class Engine:
         self._host.hold(lambda: self._send_late(peer, answer))
 
     def _on_vote_answer(self, peer: str, m: VoteAnswer) -> None:
+        of_this_term = m.term == self.term or not self._guards.votes_carry_term
         if m.term > self.term:
             self.adopt(m.term)
-        elif m.granted and self._of_this_term(m) and self._core.role == CANDIDATE:
+        elif m.granted and of_this_term and self._core.role == CANDIDATE:
             self._count_vote(peer)
-
-    def _of_this_term(self, m: VoteAnswer) -> bool:
-        return m.term == self.term or not self._guards.votes_carry_term
 
     def _send_late(self, peer: str, answer: AppendAnswer | VoteAnswer) -> None:
         """Sends an answer once it is durable, unless a leader of a newer term has taken over meanwhile."""
@@ -499,7 +489,6 @@ class Engine:
         if m.term > self.term:
             self.adopt(m.term)
         elif m.accepted and m.term == self.term and self.is_leader:
-            clock = self._clock
-            now_ms = clock.boot_ms()
-            self.heartbeats.answered(peer, m.sent_at_ms, m.wall_ms, now_ms, clock.wall_ms())
+            now_ms = self._clock.boot_ms()
+            self.heartbeats.answered(peer, m.sent_at_ms, m.wall_ms, now_ms, self._clock.wall_ms())
             self._lead.measured(peer, now_ms - m.sent_at_ms)

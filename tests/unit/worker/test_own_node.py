@@ -225,3 +225,25 @@ async def test_what_was_given_to_a_session_that_has_lapsed_is_forgotten_with_it(
     assert own.was_lost(given)
     assert own.worker._todo == {}
     assert own.runner.launched == {}
+
+
+async def test_a_worker_without_runs_ticks_only_when_its_lease_wants_it(
+    own: NodeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And at its usual rate as soon as it has one: what is said of runs is no later for it."""
+    await own.leased()
+    await asyncio.sleep(1)
+    ticks: list[int] = []
+    tick = own.worker.tick
+    monkeypatch.setattr(own.worker, "tick", lambda: (ticks.append(own.clock.boot_ms()), tick()))
+    asked = len(own.asked)
+    await asyncio.sleep(10)
+    quiet = len(ticks)
+    assert quiet <= 22
+    assert len(own.asked) - asked >= 16, "the lease is renewed as often as ever"
+    (given,) = await own.running()
+    ticks.clear()
+    await asyncio.sleep(2)
+    assert len(ticks) >= 19
+    own.end(given.token)
+    await own.settled()
