@@ -58,15 +58,6 @@ class MemoryView:
         rows = rows[bisect_left(keys, low) : len(keys) if high is None else bisect_left(keys, high)]
         yield from reversed(rows) if reverse else rows
 
-    def getter(self, table: Table) -> Callable[[bytes], bytes | None]:
-        return partial(self.get, table)
-
-    def putter(self, table: Table) -> Callable[[bytes, bytes], object]:
-        return partial(self.put, table)
-
-    def first(self, table: Table, low: bytes = b"", high: bytes | None = None) -> tuple[bytes, bytes] | None:
-        return next(self.scan(table, low, high), None)
-
     def count(self, table: Table) -> int:
         return len(self.tables[table])
 
