@@ -18,6 +18,7 @@ import ctypes
 import fcntl
 import gc
 import os
+import resource
 import signal
 import socket
 import stat
@@ -25,6 +26,7 @@ import struct
 import termios
 import time
 from collections.abc import Callable
+from typing import Any
 
 from raftsched.worker import native
 from raftsched.worker.processes.linux import has_children, is_subreaper
@@ -32,6 +34,8 @@ from raftsched.worker.processes.linux import has_children, is_subreaper
 _INT = struct.Struct("@i")
 _STATUS_MAX = 16 * 1024  # bytes
 _STREAMS = (0, 1, 2)
+_LIMITS = range(16)  # RLIM_NLIMITS
+_ALL_BITS = (1 << 64) - 1  # as the kernel has "unlimited"
 _OF_THE_C_LIBRARY = sum(1 << (number - 1) for number in range(32, signal.SIGRTMIN))  # it catches them for its threads
 _ENDING_S = 0.000_5  # a thread that was waited for may still be on its last steps, which nothing tells of
 _ENDING_TIMES = 10
@@ -45,6 +49,7 @@ class _Text(ctypes.Structure):
     _fields_ = (("at", ctypes.c_char_p), ("size", ctypes.c_size_t))
 
 
+_Limits = ctypes.c_ulong * (2 * len(_LIMITS))
 _Files = ctypes.c_ulong * len(_STREAMS)
 
 
@@ -52,10 +57,10 @@ class _Usual(ctypes.Structure):
     """The values that remains.c compares with, as it has them."""
 
     _fields_ = (
-        *((name, ctypes.c_int) for name in ("status_fd", "limits_fd", "list_fd", "timers_fd", "work_fd")),
+        *((name, ctypes.c_int) for name in ("status_fd", "list_fd", "timers_fd", "work_fd")),
         *(("nice", ctypes.c_int), ("policy", ctypes.c_int), ("work", ctypes.c_ulong)),
         *(("files", _Files), ("descriptors", ctypes.c_long), ("memory_max", ctypes.c_ulong)),
-        *(("limits", _Text), ("first", _Text), ("second", _Text)),
+        *(("limits", _Limits), ("first", _Text), ("second", _Text)),
     )
 
 
@@ -92,6 +97,7 @@ class Remains:
         status = self._status()
         self._by_python = self._told_by_python()
         self._calls = self._told_by_calls()
+        self._limits = _Limits(*(value & _ALL_BITS for which in _LIMITS for value in resource.getrlimit(which)))
         self._attributes = _attributes(status)
         self._threads = _number(status, b"\nThreads:")
         self._usual = _tellings(status)  # the last ones that were well
@@ -181,7 +187,7 @@ class Remains:
     def _status(self) -> bytes:
         return os.pread(self._status_fd, _STATUS_MAX, 0)
 
-    def _told_by_calls(self) -> tuple[int, int, object, object, object, bytes]:
+    def _told_by_calls(self) -> tuple[Any, ...]:
         """Returns what a function can change of its process so that the next one would run differently; and see
         _attributes."""
         return (
@@ -202,12 +208,13 @@ class Remains:
 
     def _usual_of(self, memory_max: int) -> _Usual:
         """Returns what is to be compared with from now on. It calls no builtins: a run may have replaced them."""
-        nice, policy, _, _, _, limits = self._calls
+        nice, policy, *_ = self._calls
         first, second = self._usual
         self._compared = _Usual(
-            *(self._status_fd, self._limits_fd, self._list_fd, self._timers_fd, self._work_fd, nice, policy),
+            *(self._status_fd, self._list_fd, self._timers_fd, self._work_fd, nice, policy),
             *(self._work, _Files(*self._files), self._descriptors, memory_max),
-            *(_Text(limits, limits.__len__()), _Text(first, first.__len__()), _Text(second, second.__len__())),
+            self._limits,
+            *(_Text(first, first.__len__()), _Text(second, second.__len__())),
         )
         return self._compared
 
