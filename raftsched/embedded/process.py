@@ -65,7 +65,7 @@ def _import_node() -> None:
 @contextmanager
 def _without_authorities() -> Iterator[None]:
     """Keeps aiohttp from reading the system's authorities, which it does twice when it is imported, for contexts that
-    no part of a node uses: each connection is given what it trusts. It is a tenth of what a start costs."""
+    no part of a node uses: each connection is given what it trusts. It is nearly a tenth of a start."""
     names = ssl.get_default_verify_paths()
     before = {name: os.environ.get(name) for name in (names.openssl_cafile_env, names.openssl_capath_env)}
     os.environ.update(dict.fromkeys(before, os.devnull))
