@@ -301,8 +301,8 @@ def test_drained_it_takes_nothing_new(
     instance = long_run(node, raftsched, written)
     workers.start(raftsched, cluster, name="w2").waited()
     first.process.send_signal(signal.SIGTERM)
-    assert wait_final(cluster, node, count(node, raftsched, 1))["worker"] == "w2"
     cluster.wait("it winds down", lambda: first.says("stops"))
+    assert wait_final(cluster, node, count(node, raftsched, 1))["worker"] == "w2"
     assert len(written.tokens()) == 1
     assert first.stop() == 0, "a second signal hurries"
     assert not first.has_session()

@@ -24,6 +24,7 @@ WAITED_FOR = {
     "embedded/worker.py": "stop waits for it",
     "node/node.py": "stop waits for both",
     "remote/outputs.py": "the request waits for its piece",
+    "worker/executors/concurrent_python.py": "a run ends with what it raises",
     "worker/executors/http.py": "a run ends with what it raises",
     "worker/processes/interpreters.py": "the start of the node waits for them",
 }

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from raftsched.api.openapi import documents
+from raftsched.api.openapi import description, docs_page, documents
 from raftsched.api.serving import Route
 
 
@@ -19,8 +19,8 @@ def test_it_is_made_once_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> Non
         made_by.append(threading.get_ident())
         return {"version": version}
 
-    monkeypatch.setattr(documents, "describe", describe)
-    monkeypatch.setattr(documents, "render", lambda found: f"<p>{found['version']}")
+    monkeypatch.setattr(description, "describe", describe)
+    monkeypatch.setattr(docs_page, "render", lambda found: f"<p>{found['version']}")
 
     async def main() -> None:
         found = documents.Documents((), "1.2")
