@@ -126,7 +126,7 @@ def handled(pid: int) -> list[str]:
 
 
 async def test_the_next_run_starts_when_nothing_of_the_last_is_left(bed: Bed, tmp_path: Path) -> None:
-    """Each leaves two behind that ignore TERM, and tells their pids; the next of the same keeper looks for those."""
+    """Each leaves two behind that ignore TERM, and tells their pids; the next one of the same keeper looks for them."""
     keeper = await warm(bed)
     go = tmp_path / "go"
     os.mkfifo(go)
