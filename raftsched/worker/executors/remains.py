@@ -60,7 +60,7 @@ class _Usual(ctypes.Structure):
         *((name, ctypes.c_int) for name in ("status_fd", "list_fd", "timers_fd", "work_fd")),
         *(("nice", ctypes.c_int), ("policy", ctypes.c_int), ("work", ctypes.c_ulong)),
         *(("files", _Files), ("descriptors", ctypes.c_long), ("memory_max", ctypes.c_ulong)),
-        *(("limits", _Limits), ("first", _Text), ("second", _Text)),
+        *(("limits", _Limits), ("first", _Text), ("second", _Text), ("third", _Text)),
     )
 
 
@@ -160,7 +160,7 @@ class Remains:
                 return True
             self._usual = tellings
         # Timers of timer_create(2) count as queued signals of the user: there are none when that number is zero.
-        if tellings[1].find(b"\nSigQ:\t0/") < 0 and self._timers_fd >= 0 and os.pread(self._timers_fd, 16, 0):
+        if status.find(b"\nSigQ:\t0/") < 0 and self._timers_fd >= 0 and os.pread(self._timers_fd, 16, 0):
             return True
         return self._descriptors_stay(succeeded)
 
@@ -209,12 +209,12 @@ class Remains:
     def _usual_of(self, memory_max: int) -> _Usual:
         """Returns what is to be compared with from now on. It calls no builtins: a run may have replaced them."""
         nice, policy, *_ = self._calls
-        first, second = self._usual
+        first, second, third = self._usual
         self._compared = _Usual(
             *(self._status_fd, self._list_fd, self._timers_fd, self._work_fd, nice, policy),
             *(self._work, _Files(*self._files), self._descriptors, memory_max),
             self._limits,
-            *(_Text(first, first.__len__()), _Text(second, second.__len__())),
+            *(_Text(first, first.__len__()), _Text(second, second.__len__()), _Text(third, third.__len__())),
         )
         return self._compared
 
@@ -276,12 +276,13 @@ def _open(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
-def _tellings(status: bytes) -> tuple[bytes, bytes]:
+def _tellings(status: bytes) -> tuple[bytes, bytes, bytes]:
     """The parts of it that hold what _attributes takes, and the number of threads. They are hardly ever others than
     after the run before."""
     return (
         status[status.find(b"\nUid:") : status.find(b"\nVmPeak:")],
-        status[status.find(b"\nThreads:") : status.find(b"\nCpus_allowed_list:")],
+        status[status.find(b"\nThreads:") : status.find(b"\nSigQ:")],  # which counts those of all of the user
+        status[status.find(b"\nSigPnd:") : status.find(b"\nCpus_allowed_list:")],
     )
 
 

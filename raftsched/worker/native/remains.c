@@ -36,7 +36,7 @@ struct usual {
     long descriptors;
     unsigned long memory_max; /* bytes */
     rlim_t limits[LIMITS][2];
-    struct text first, second; /* parts of status */
+    struct text first, second, third; /* parts of status */
 };
 
 static int has_file(int fd, unsigned long file) {
@@ -99,7 +99,8 @@ static int has_usual_status(const struct usual *usual) {
     if (!memory || strtoul(memory + 7, NULL, 10) << 10 > usual->memory_max)
         return 0;
     if (!is_between(status, "\nUid:", "\nVmPeak:", usual->first) ||
-        !is_between(status, "\nThreads:", "\nCpus_allowed_list:", usual->second))
+        !is_between(status, "\nThreads:", "\nSigQ:", usual->second) ||
+        !is_between(status, "\nSigPnd:", "\nCpus_allowed_list:", usual->third))
         return 0;
     /* Timers of timer_create(2) count as queued signals of the user. */
     return strstr(status, "\nSigQ:\t0/") || usual->timers_fd < 0 || pread(usual->timers_fd, timer, sizeof timer, 0) == 0;
