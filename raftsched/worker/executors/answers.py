@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sized
+from typing import Protocol
 
 import h11
 
@@ -102,18 +103,33 @@ class Parser:
             raise Failed(f"the response does not begin like HTTP/1.1: {shown!r}")
 
 
+class Reader(Protocol):
+    """The part of a connection that an answer needs."""
+
+    async def read(self, size: int) -> bytes:
+        """Returns what has come, at most so much of it; empty: the end."""
+
+
 class Answer:
     """The answer on one connection. Raises Failed as Parser does."""
 
     def __init__(
-        self, http: h11.Connection, reader: asyncio.StreamReader, now: Callable[[], float], requests: Sized = ("it",)
+        self,
+        http: h11.Connection,
+        reader: Reader,
+        now: Callable[[], float],
+        requests: Sized = ("it",),
+        begin: bytes | None = None,
     ) -> None:
-        """`now`: seconds of any clock that never goes backwards. `requests`: all that take turns, itself among them."""
+        """`now`: seconds of any clock that never goes backwards. `requests`: all that take turns, itself among them.
+        `begin`: what was read of it already."""
         self._parser = Parser(http)
         self._reader = reader
         self._now = now
         self._requests = requests
         self._turn_began = now()
+        if begin is not None:
+            self._parser.receive(begin)
 
     async def head(self) -> h11.Response:
         """Returns the status line and the headers of the response that is final."""

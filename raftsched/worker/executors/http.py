@@ -1,4 +1,5 @@
-"""Makes requests to elsewhere, many at a time in one process: HTTP/1.1 by h11, over asyncio streams. Mails, too.
+"""Makes requests to elsewhere, many at a time in one process: HTTP/1.1 by h11, the usual of it by plain_http. Mails,
+too.
 
 Ending a request closes its connection; what the other side does then is beyond us, so each request carries the
 fencing token. Redirects are not followed: where a job goes is in the job.
@@ -10,11 +11,12 @@ import asyncio
 import socket
 import ssl
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import NamedTuple, TypeVar
 from urllib.parse import quote_from_bytes, urlsplit
 
@@ -25,7 +27,8 @@ from raftsched.core.rules.allowed import Destinations, permitted_addresses
 from raftsched.hosts import asked_for
 from raftsched.output.format.spool import STDERR, STDOUT, Capture
 from raftsched.system.clock import SystemClock
-from raftsched.worker.executors.answers import CHUNK, HEAD_MAX, Answer, Failed
+from raftsched.worker.executors import connections, plain_http
+from raftsched.worker.executors.answers import CHUNK, HEAD_MAX, HEADERS_MAX, Answer, Failed
 from raftsched.worker.executors.resolving import Resolver
 from raftsched.worker.processes import wire
 from raftsched.worker.processes.service import OP_RUN, OP_TIMEOUT, PACKET_HEAD
@@ -157,7 +160,8 @@ class HttpService:
 
         if self._mailers is None:
             self._mailers = ThreadPoolExecutor(MAILS_MAX, "mail")
-        connection = await self._connect(task.host, task.port, lambda address: self._connection(address, task.port))
+        connect = partial(connections.connected, port=task.port, loop=self._loop)
+        connection = await self._connect(task.host, task.port, connect)
         handle = connection.dup()  # TLS makes another socket of the first one, which is closed then
         try:
             sending = self._loop.run_in_executor(self._mailers, mail.send, task, connection)
@@ -174,38 +178,26 @@ class HttpService:
         finally:
             handle.close()
 
-    async def _connection(self, address: str, port: int) -> socket.socket:
-        connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-        connection.setblocking(False)
-        try:
-            await self._loop.sock_connect(connection, (address, port))
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
     async def _request(self, task: wire.Http, capture: Capture) -> _Answered:
         """Sends the request, and captures the body of the answer."""
         url = urlsplit(task.url)
         if url.scheme not in ("http", "https") or not url.hostname:
             raise Failed(f"the URL {task.url!r} is not one; write http://host/path or https://host/path")
-        secure = url.scheme == "https"
-        if secure and self._tls is None:
-            self._tls = ssl.create_default_context()
-        port = url.port or (443 if secure else 80)
-        tls, name = (self._tls, url.hostname) if secure else (None, None)
-        reader, writer = await self._connect(
-            url.hostname,
-            port,
-            lambda address: asyncio.open_connection(address, port, ssl=tls, server_hostname=name, limit=CHUNK),
-        )
+        request = _request_of(task, url.netloc.rpartition("@")[2], url.path, url.query)
+        data = request.encoded()
+        connect: Callable[[str], Awaitable[connections.Connection]]
+        if url.scheme == "https":
+            port, self._tls = url.port or 443, self._tls or ssl.create_default_context()
+            connect = partial(connections.secure, port=port, tls=self._tls, name=url.hostname)
+        else:
+            port = url.port or 80
+            connect = partial(connections.plain, port=port, loop=self._loop)
+        connection = await self._connect(url.hostname, port, connect)
         try:
-            http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_MAX)
-            writer.write(_sent(http, task, url.netloc.rpartition("@")[2], url.path, url.query))
-            await writer.drain()
-            return await self._response(Answer(http, reader, self._clock.monotonic, self._runs), task, capture)
+            await connection.send(data)
+            return await self._response(request, connection, task, capture)
         finally:
-            writer.transport.abort()
+            connection.close()
 
     async def _connect(self, host: str, port: int, connect: Callable[[str], Awaitable[_T]]) -> _T:
         """Returns what `connect` makes of the first address of a host that can be reached and was checked."""
@@ -228,23 +220,52 @@ class HttpService:
             raise Failed(f"this node {refused}")
         return addresses
 
-    async def _response(self, answer: Answer, task: wire.Http, capture: Capture) -> _Answered:
+    async def _response(
+        self, request: _Request, connection: connections.Connection, task: wire.Http, capture: Capture
+    ) -> _Answered:
+        body = _Body(capture, _body_max(task), self._clock)
+        begin = await connection.read(CHUNK)
+        usual = plain_http.answer(begin, HEADERS_MAX) if task.method in plain_http.METHODS else None
+        if usual is not None:
+            if usual.body:
+                body.keep(usual.body)
+            return _answered(usual.status, usual.reason, usual.headers)
+        answer = Answer(request.made_by_h11(), connection, self._clock.monotonic, self._runs, begin)
         response = await answer.head()
-        headers = {name: value.decode("latin-1") for name, value in response.headers}
-        reason = bytes(response.reason).decode("latin-1")
-        answered = _Answered(response.status_code, reason, headers.get(b"location"), headers.get(b"retry-after"))
-        if task.method == "HEAD" or response.status_code in (204, 304):
-            return answered
-        limit = _body_max(task)
-        room = limit
-        async for data in answer.body():
-            capture.write(STDOUT, data[:room], self._clock.boot_ms())
-            room -= len(data)
-            if room < 0:
-                note = f"\nraftsched: only the first {limit} bytes of the response were read\n"
-                capture.write(STDERR, note.encode(), self._clock.boot_ms())
-                break
-        return answered
+        if task.method != "HEAD" and response.status_code not in plain_http.WITHOUT_BODY:
+            async for data in answer.body():
+                if not body.keep(data):
+                    break
+        return _answered(response.status_code, bytes(response.reason), list(response.headers))
+
+
+class _Body:
+    """The body of an answer, as much of it as is kept."""
+
+    def __init__(self, capture: Capture, limit: int, clock: SystemClock) -> None:
+        self._capture, self._limit, self._clock = capture, limit, clock
+        self._room = limit
+
+    def keep(self, data: bytes) -> bool:
+        """Keeps the next of it. Returns whether there is room for more."""
+        self._capture.write(STDOUT, data[: self._room], self._clock.boot_ms())
+        self._room -= len(data)
+        if self._room >= 0:
+            return True
+        note = f"\nraftsched: only the first {self._limit} bytes of the response were read\n"
+        self._capture.write(STDERR, note.encode(), self._clock.boot_ms())
+        return False
+
+
+def _answered(status: int, reason: bytes, headers: Sequence[tuple[bytes, bytes]]) -> _Answered:
+    named = dict(headers)
+    location, retry_after = named.get(b"location"), named.get(b"retry-after")
+    return _Answered(
+        status,
+        reason.decode("latin-1"),
+        None if location is None else location.decode("latin-1"),
+        None if retry_after is None else retry_after.decode("latin-1"),
+    )
 
 
 def _body_max(task: wire.Http) -> int:
@@ -252,8 +273,36 @@ def _body_max(task: wire.Http) -> int:
     return task.keep or OUTPUT_MAX
 
 
-def _sent(http: h11.Connection, task: wire.Http, host: str, path: str, query: str) -> bytes:
-    """Returns the bytes of the request."""
+class _Request(NamedTuple):
+    """A request. Its headers frame its body."""
+
+    method: str
+    target: str
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+    def encoded(self) -> bytes:
+        """Returns its bytes. Raises Failed when it cannot be sent."""
+        return plain_http.request(*self) or self._by_h11()[1]
+
+    def made_by_h11(self) -> h11.Connection:
+        """Returns what has made the request, and is to read the answer."""
+        return self._by_h11()[0]
+
+    def _by_h11(self) -> tuple[h11.Connection, bytes]:
+        http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_MAX)
+        try:
+            parts = [http.send(h11.Request(method=self.method, target=self.target, headers=self.headers))]
+            if self.body:
+                parts.append(http.send(h11.Data(data=self.body)))
+            parts.append(http.send(h11.EndOfMessage()))
+        except h11.LocalProtocolError as exc:
+            raise Failed(f"the request cannot be sent: {exc}") from None
+        return http, b"".join(part for part in parts if part)
+
+
+def _request_of(task: wire.Http, host: str, path: str, query: str) -> _Request:
+    """Returns the request that a task is. Raises Failed when it cannot be one."""
     target = (path or "/") + (f"?{query}" if query else "")
     named = {name.lower() for name in task.headers}
     ours = {"Host": host, "Accept": "*/*", "User-Agent": "raftsched"}
@@ -270,11 +319,4 @@ def _sent(http: h11.Connection, task: wire.Http, host: str, path: str, query: st
         place = quote_from_bytes(target.encode("latin-1"), safe=_PRINTABLE)
     except UnicodeEncodeError:
         raise Failed("URL and headers have to be latin-1; percent-encode the rest") from None
-    try:
-        parts = [http.send(h11.Request(method=task.method, target=place, headers=lines))]
-        if task.body:
-            parts.append(http.send(h11.Data(data=task.body)))
-        parts.append(http.send(h11.EndOfMessage()))
-    except h11.LocalProtocolError as exc:
-        raise Failed(f"the request cannot be sent: {exc}") from None
-    return b"".join(part for part in parts if part)
+    return _Request(task.method, place, lines, task.body)

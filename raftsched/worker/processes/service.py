@@ -55,6 +55,7 @@ class Confines:
     group: str | None = None  # a cgroup
     memory: int | None = None  # bytes
     oom_score: int | None = None
+    nice: int = 0  # beyond the node
 
 
 class Shared(SharedWords):
@@ -218,7 +219,7 @@ def _become_service(
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        _confine(confined, options)
+        _confine(confined, options.pids_max)
         die_with_parent()  # only now: a change of the user takes it back (prctl(2), PR_SET_PDEATHSIG)
         if os.getppid() != keeper:
             os._exit(1)
@@ -233,13 +234,13 @@ def _become_service(
         os._exit(code)
 
 
-def _confine(confined: Confines, options: Options) -> None:
+def _confine(confined: Confines, pids_max: int) -> None:
     """Confines the service, in it. Raises OSError."""
     user, memory = confined.user, confined.memory
-    give_way(options.nice)
+    give_way(confined.nice)
     if confined.oom_score is not None:
         raise_oom_score(confined.oom_score)  # before the user changes: the file is the node's then
-    enter_group(confined.group, memory, options.pids_max, own_user=user is None)
+    enter_group(confined.group, memory, pids_max, own_user=user is None)
     if user is not None:
         environment = dict(os.environ)
         dress(environment, user)

@@ -237,6 +237,8 @@ class Supervisor:
             """Returns the confines of the service; called in its keeper."""
             self._forget_runs()
             if kind != "python":
+                # No code of a job is in it, and it gives way to nobody: where jobs use all processors, each request
+                # would wait, be told as begun and then as ended, and hardly two ends would go in one log entry.
                 return Confines()
             limits = capped(wire.Limits(memory), options.memory_max)
             return Confines(
@@ -244,6 +246,7 @@ class Supervisor:
                 cgroup.of_service(options.cgroups, os.getpid()),
                 limits.memory if limits is not None else None,
                 OOM_SCORE,
+                options.nice,
             )
 
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -286,6 +287,22 @@ async def readable(fd: int) -> None:
         await ready
     finally:
         loop.remove_reader(fd)
+
+
+def children(pid: int | None) -> list[int]:
+    """Returns those that are more than an entry that nobody has waited for."""
+    assert pid is not None
+    with suppress(OSError):
+        found = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        return [child for child in found if state(child) not in ("Z", "")]
+    return []
+
+
+def state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 async def death(*pids: int) -> None:

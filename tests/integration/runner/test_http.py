@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from raftsched.core.model import Outcome
 from raftsched.worker.executors.http import retry_after_of
 from raftsched.worker.processes.runner import RunEnd
 from raftsched.worker.processes.wire import Http
-from tests.integration.runner.bed import Bed
+from tests.integration.runner.bed import Bed, children
 from tests.support.patience import patient_ms, within
 
 Answer = Callable[[str, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -60,6 +61,18 @@ async def one(path: Path, response: bytes, expect: tuple[int, ...] = (), **optio
     async with Bed(path, **options) as bed, Server(fixed(response)) as server:
         end = await bed.run(server.get(expect=expect))
         return end, bed.text(end)
+
+
+async def test_requests_are_no_nicer_than_the_node(tmp_path: Path) -> None:
+    """No code of a job is in their process; one that waits for others' jobs makes each request dear."""
+    async with Bed(tmp_path, nice=7) as bed, Server(fixed(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")) as server:
+        assert (await bed.run(server.get())).outcome is Outcome.SUCCEEDED
+        keepers = children(bed.runner.pid)
+        services = [pid for keeper in keepers for pid in children(keeper)]
+        assert services
+        assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in (*keepers, *services)} == {
+            os.getpriority(os.PRIO_PROCESS, 0)
+        }
 
 
 async def test_request_and_response(bed: Bed) -> None:

@@ -18,28 +18,12 @@ from raftsched.worker.processes.keepers import KEEPER_KILLED
 from raftsched.worker.processes.linux import descendants
 from raftsched.worker.processes.run_as import look_up
 from raftsched.worker.processes.wire import Exec, Limits
-from tests.integration.runner.bed import LEAVES_BEHIND, SCATTERED, STAYS, Bed, death
+from tests.integration.runner.bed import LEAVES_BEHIND, SCATTERED, STAYS, Bed, children, death, state
 from tests.support.patience import patient_ms, until, within
 
 BEFORE = 20  # runs that a keeper has kept
 
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-
-
-def children(pid: int | None) -> list[int]:
-    """Returns those that are more than an entry that nobody has waited for."""
-    assert pid is not None
-    with contextlib.suppress(OSError):
-        found = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-        return [child for child in found if state(child) not in ("Z", "")]
-    return []
-
-
-def state(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
 
 
 async def warm(bed: Bed, **options: Any) -> int:

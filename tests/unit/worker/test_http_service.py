@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.worker.executors import mail
+from raftsched.output.format.spool import render
+from raftsched.worker.executors import http, mail
 from raftsched.worker.executors.http import HttpService
 from raftsched.worker.executors.resolving import Resolver
 from raftsched.worker.processes import wire
@@ -120,3 +121,50 @@ async def test_a_mail_is_ended_where_its_server_is_silent_behind_tls(
         finally:
             for peer in peers:
                 peer.transport.abort()
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_an_https_request_reaches_only_who_proves_to_be_it(
+    tmp_path: Path, trusted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        await writer.drain()
+        writer.close()
+
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(*put(tmp_path, certificate()))
+    trusting = ssl.create_default_context(cafile=str(ca_file()) if trusted else None)
+    monkeypatch.setattr(http.ssl, "create_default_context", lambda: trusting)
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=serving)
+    port = listening.sockets[0].getsockname()[1]
+    async with listening, service(tmp_path) as asker:
+        await asker.run(1, wire.Http("GET", f"https://127.0.0.1:{port}/", {}, b"", ()))
+        done = await asker.end()
+    if trusted:
+        assert (done.outcome, done.result) == (wire.SUCCEEDED, b'{"status":200}')
+        assert len(heads) == 1
+    else:
+        assert done.outcome == wire.FAILED
+        assert "cannot connect" in (done.error or "")
+        assert heads == []
+
+
+async def test_an_answer_that_comes_in_parts_is_read_whole(tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n")
+        await writer.drain()
+        writer.write(b"1\r\nk\r\n0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with listening, service(tmp_path) as asker:
+        await asker.run(1, get(listening.sockets[0].getsockname()[1]))
+        done = await asker.end()
+    assert done.outcome == wire.SUCCEEDED
+    assert render(done.frames) == b"ok"
