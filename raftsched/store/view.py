@@ -95,7 +95,7 @@ class WriteView(StoreView):
         return put
 
     def first(self, table: Table, low: bytes = b"", high: bytes | None = None) -> tuple[bytes, bytes] | None:
-        cursor = self._cursor(table)
+        cursor = self._cursors[table] or self._cursor(table)
         if not (cursor.set_range(low) if low else cursor.first()):
             return None
         row: tuple[bytes, bytes] = cursor.item()

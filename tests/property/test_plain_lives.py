@@ -1,4 +1,5 @@
-"""What `core.apply.runs.plain` does in one go is what the general functions come to: every row, answer and action."""
+"""What `apply.runs.plain` and `apply.jobs.plain_jobs` do in one go is what the general functions come to: every row,
+answer and action."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core import commands as c
 from raftsched.core.apply import Applier
-from raftsched.core.apply.runs import plain
+from raftsched.core.apply.jobs import plain_jobs
+from raftsched.core.apply.runs import history, plain
 from raftsched.core.commands import Answer, Command, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.ids import instance_key
@@ -43,7 +45,15 @@ from tests.property.jobs_at_random import QUEUES
 from tests.support.amounts import examples
 from tests.support.memory_view import T0, MemoryView, at, every, policy
 
-WAYS: dict[str, Any] = {"fire": False, "assign": None, "succeed": False}  # what each returns of a run that is not plain
+# Where each is, and what it returns of what is not plain
+WAYS: dict[str, tuple[Any, Any]] = {
+    "create": (plain_jobs, None),
+    "store": (plain_jobs, False),
+    "fire": (plain, False),
+    "assign": (plain, None),
+    "succeed": (plain, False),
+    "drop_first": (history, False),
+}
 
 
 class PlainAuthor(Author):
@@ -71,7 +81,7 @@ class PlainAuthor(Author):
             overlap=r.choice([Overlap.FORBID, Overlap.FORBID, *Overlap]),
             misfire=r.choice([Misfire(), Misfire(grace_ms=r.choice([0, 1_000]))]),
             retention=r.choice([Retention(), Retention(1, 1), Retention(0, 0), Retention(3, 2, 10_000)]),
-            expires_ms=r.choice([0] * 9 + [5_000]),
+            expires_ms=r.choice([0] * 4 + [5, 5_000]),
             shards=r.choice([0] * 9 + [2]),
         )
 
@@ -79,7 +89,10 @@ class PlainAuthor(Author):
         r = self.random
         policy = self._policy()
         policy = msgspec.structs.replace(policy, trigger=self._following(policy.trigger))
-        return c.CreateJob(r.choice(["d", "default"]), r.choice([None, None, "a", "b"]), policy, b"{}")
+        name, body = r.choice([None, None, "a", "b"]), b"{}"
+        if r.random() < 0.1:
+            name, body = r.choice([None, ""]), r.choice([b'{"owner":"o"}', b'{"a":{"$secret":"s"}}'])
+        return c.CreateJob(r.choice(["d", "default"]), name, policy, body, r.random() < 0.05)
 
     def _end(self) -> Command:
         r = self.random
@@ -106,7 +119,7 @@ class PlainAuthor(Author):
         if r.random() < 0.04:
             return super()._command()
         often = (self._create, self._fire, self._fire, self._assign, self._start, self._end, self._end)
-        seldom = (self._open, self._schedule, self._run_now, self._prune, self._state, self._edit)
+        seldom = (self._create_alike, self._open, self._schedule, self._run_now, self._prune, self._state, self._edit)
         seldom += (self._queue, self._webhook, self._namespace)  # of others, and what concerns the runs
         return r.choice(often if r.random() < 0.9 else seldom)()
 
@@ -119,14 +132,19 @@ class Both:
         self.views = MemoryView(), MemoryView()
         self.index = 0
 
+    @property
+    def runs(self) -> dict[str, int]:
+        """How often those were taken that are of runs."""
+        return {name: count for name, count in self.taken.items() if count and WAYS[name][0] is plain}
+
     def apply(self, data: bytes) -> list[Answer]:
         """Returns the answers of the first batch."""
         self.index += 1
         results = []
         for view, general in zip(self.views, (False, True), strict=True):
             with pytest.MonkeyPatch.context() as patched:
-                for name, none in WAYS.items():
-                    patched.setattr(plain, name, way(name, none, self.taken, general=general))
+                for name, (module, none) in WAYS.items():
+                    patched.setattr(module, name, way(module, name, none, self.taken, general=general))
                 applier = Applier(view)
                 results.append(applier.entry(self.index, 1, data))
                 applier.close()
@@ -142,8 +160,8 @@ class Both:
         return accepted
 
 
-def way(name: str, none: Any, taken: Counter[str], *, general: bool) -> Any:
-    real = getattr(plain, name)
+def way(module: Any, name: str, none: Any, taken: Counter[str], *, general: bool) -> Any:
+    real = getattr(module, name)
 
     def declines(*args: Any) -> Any:
         return none
@@ -168,7 +186,7 @@ def test_a_plain_life_is_what_the_general_ways_come_to(seed: int) -> None:
 def test_the_authors_lives_are_plain() -> None:
     """Else the test above would prove little."""
     both: list[Both] = []
-    for seed in range(4):
+    for seed in range(8):
         both.append(Both())
         for data in PlainAuthor(seed).write(120):
             both[-1].apply(data)
@@ -223,7 +241,7 @@ def test_a_run_gives_back_the_slot_of_its_queue() -> None:
     both.entry(T0, c.PutQueue(job.policy.queue, max_running=1))
     token = started(both, session, job, T0 + 1_000, T0 + 1_000)
     both.entry(T0 + 1_009, c.Ended(session, token, Outcome.SUCCEEDED, T0 + 1_000, T0 + 1_009))
-    assert not both.taken.total()
+    assert not both.runs
 
 
 @pytest.mark.parametrize("again", [None, T0 + 1_002])
@@ -232,7 +250,7 @@ def test_a_run_whose_start_was_told_before_is_plain(again: int | None) -> None:
     token = started(both, session, job, T0 + 1_000, T0 + 1_000)
     both.entry(T0 + 1_005, c.Started(session, token, T0 + 1_001))
     both.entry(T0 + 9_000, c.Ended(session, token, Outcome.SUCCEEDED, again, T0 + 9_000))
-    assert both.taken == {"fire": 1, "assign": 1, "succeed": 1}
+    assert both.runs == {"fire": 1, "assign": 1, "succeed": 1}
 
 
 @pytest.mark.parametrize("limits", [c.PutQueue("default", max_running=1), PutNamespace("d", b"{}", max_running=1)])
@@ -242,7 +260,7 @@ def test_limits_that_come_between_fire_and_assignment_count(limits: Command) -> 
     token = both.entry(T0 + 1_000, fire, limits, assign)[-1].number
     assert token is not None
     both.entry(T0 + 1_009, c.Ended(session, token, Outcome.SUCCEEDED, T0 + 1_000, T0 + 1_009))
-    assert both.taken == {"fire": 1, "succeed": 0}
+    assert both.runs == {"fire": 1}
 
 
 def test_a_run_is_plain_beside_what_others_use() -> None:
@@ -264,4 +282,4 @@ def test_a_run_is_plain_beside_what_others_use() -> None:
     assert meta.awaited > 0
     token = started(both, session, job, T0 + 1_000, T0 + 1_000)
     both.entry(T0 + 1_009, c.Ended(session, token, Outcome.SUCCEEDED, T0 + 1_000, T0 + 1_009))
-    assert both.taken == {"fire": 1, "assign": 1, "succeed": 1}
+    assert both.runs == {"fire": 1, "assign": 1, "succeed": 1}

@@ -54,7 +54,7 @@ from raftsched.core.tables import (
 
 _IN_LINE = PermitState.IN_LINE
 _WAITING, _LAUNCHED, _RUNNING = InstanceState.WAITING, InstanceState.LAUNCHED, InstanceState.RUNNING
-_DELETED = JobState.DELETED
+_SCHEDULED, _DELETED = JobState.SCHEDULED, JobState.DELETED
 # By the number of a state; 0: not stored yet. Looking a member up in a set takes three times as long.
 _IN_NAMESPACE = [False, *(state is not _DELETED for state in JobState)]
 _IS_TAGGED = [False, *(state in TAGGED_STATES for state in JobState)]
@@ -281,7 +281,7 @@ def count_job(tx: Rows, job: Job) -> None:
 def count_scheduled(tx: Rows, namespace: str, jobs: int) -> None:
     """Counts so many new jobs of a namespace that are SCHEDULED. The caller notes in each that it is counted."""
     _count_in_namespace(tx, namespace, jobs)
-    tx.meta.jobs[JobState.SCHEDULED] += jobs
+    tx.meta.jobs[_SCHEDULED] += jobs
 
 
 def uncount_job(tx: Rows, job: Job) -> None:

@@ -256,6 +256,13 @@ class Tx:
     # ------------------------------------------------------------ rows
 
     def job(self, job_id: int) -> Job | None:
+        job = self.stored_job(job_id)
+        if job is not None:
+            self.note_job(job)
+        return job
+
+    def stored_job(self, job_id: int) -> Job | None:
+        """Returns the job, of which `note_job` is to be told before it is changed and put."""
         if not 0 <= job_id <= U64_MAX:
             return None
         raw = self.get_job_row(u64(job_id))
@@ -263,8 +270,11 @@ class Tx:
             return None
         job = decode_job(raw)
         self.events.namespaces[job_id] = job.namespace
-        self.indexed_jobs[job_id] = job.fire_at_ms, job.purge_at_ms, job.resume_at_ms, job.watch_at_ms
         return job
+
+    def note_job(self, job: Job) -> None:
+        """Notes which index rows there are of a job that was read."""
+        self.indexed_jobs[job.id] = job.fire_at_ms, job.purge_at_ms, job.resume_at_ms, job.watch_at_ms
 
     def named(self, namespace: str, name: str) -> Job | None:
         raw = self.view.get(Table.NAMES, name_key(namespace, name))
@@ -286,16 +296,19 @@ class Tx:
         self.view.delete(JOBS, u64(job.id))
 
     def instance(self, key: bytes) -> Instance | None:
+        instance = self.stored_instance(key)
+        if instance is not None:
+            self.indexed[key] = indexed(instance)
+        return instance
+
+    def stored_instance(self, key: bytes) -> Instance | None:
+        """Returns the instance, which is to be noted in `indexed` before it is changed and put."""
         if len(key) != KEY_SIZE:
             return None
         if key in self.unwritten:
             self.flush_new()
         raw = self.get_instance_row(key)
-        if raw is None:
-            return None
-        instance = decode_instance(raw)
-        self.indexed[key] = indexed(instance)
-        return instance
+        return None if raw is None else decode_instance(raw)
 
     def has_instance(self, key: bytes) -> bool:
         return key in self.unwritten or self.get_instance_row(key) is not None

@@ -8,17 +8,17 @@ from msgspec.structs import replace
 
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.apply.indexes import count_scheduled
-from raftsched.core.apply.jobs.lifecycle import begin, blank, create
+from raftsched.core.apply.jobs import plain_jobs
+from raftsched.core.apply.jobs.lifecycle import begin, create
+from raftsched.core.apply.jobs.plain_jobs import blank
 from raftsched.core.apply.keys import once_in_batch
 from raftsched.core.apply.resources.namespace_edits import refuse_new_job
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, CreateJobs, Rejected
-from raftsched.core.model import Job, JobState
+from raftsched.core.model import Job
 from raftsched.core.rules.creation import name_error
 from raftsched.core.rules.references import may_refer
 from raftsched.core.tables import Table, name_key
-
-_SCHEDULED = JobState.SCHEDULED
 
 
 def create_jobs(tx: Tx, c: CreateJobs) -> Answer:
@@ -52,6 +52,7 @@ class _Jobs:
         self._c = c
         self._blank: Job | None = None  # set once a job was made: the policy is known to be in order
         self._has_limit = True  # the namespace: it may be full after any job
+        self._is_plain = False  # set then, too
         self._uncounted = 0  # of those that were made
         policy = c.policy
         # Whether a job closes a circle is asked of each, and so is whether its time is one.
@@ -65,6 +66,7 @@ class _Jobs:
                 self._blank = blank(tx, c.namespace, c.policy, suspended=c.suspended)
                 namespace = tx.namespace(c.namespace)
                 self._has_limit = namespace is None or namespace.max_jobs is not None
+                self._is_plain = not (self._has_limit or c.suspended) and plain_jobs.is_plain(c.policy)
             return answer
         body, name = c.bodies[at], c.names[at] if c.names else None
         if len(body) > tx.meta.settings.body_max_bytes or may_refer(body) or (name is not None and self._is_odd(name)):
@@ -76,11 +78,10 @@ class _Jobs:
         if c.times:
             policy = replace(policy, trigger=replace(policy.trigger, at_ms=c.times[at]))
         job = replace(like)
-        begin(tx, job, name, policy, body)
-        if job.state is _SCHEDULED and not self._has_limit:
-            tx.events.job_stored(job)
-            job.counted = _SCHEDULED
+        if self._is_plain and plain_jobs.store(tx, job, name, policy, body):
             self._uncounted += 1
+            return Accepted(job=job, created=True)
+        begin(tx, job, name, policy, body)
         tx.put_job(job)
         return Accepted(job=job, created=True)
 

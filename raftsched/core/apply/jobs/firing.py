@@ -113,13 +113,14 @@ def _awaits_time(tx: Tx, job: Job, state: TriggerState, part: TriggerSchedule) -
 def fire(tx: Tx, c: Fire, skip: str | None = None) -> Answer:
     """`skip`: the reason for which the times are recorded as SKIPPED, instead of being run; also in a paused cluster.
     No command says that: it is for a state that is restored."""
-    job = tx.job(c.job_id)
+    job = tx.stored_job(c.job_id)
     if job is None or job.state is not _SCHEDULED:
         return STALE
     if job.revision != c.revision or job.nominal_at_ms != c.nominal_at_ms:
         return STALE
     if skip is None and plain.fire(tx, job, c):
         return Accepted(job=job)
+    tx.note_job(job)
     if not plausible(c):
         return STALE
     trigger = job.policy.trigger

@@ -6,8 +6,10 @@ from functools import partial
 
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.apply.indexes import tag_job, waits_in_line
+from raftsched.core.apply.jobs import plain_jobs
 from raftsched.core.apply.jobs.due import clear_unscheduled, is_unscheduled, mark_unscheduled, set_due, take_due
 from raftsched.core.apply.jobs.overlap import active_instances, kill_active
+from raftsched.core.apply.jobs.plain_jobs import anchor_ms, blank
 from raftsched.core.apply.jobs.several import (
     follow_first,
     has_all_runs,
@@ -66,6 +68,9 @@ def create_job(tx: Tx, c: CreateJob) -> Answer:
 
 
 def create(tx: Tx, c: CreateJob) -> Answer:
+    made = plain_jobs.create(tx, c)
+    if made is not None:
+        return Accepted(job=made, created=True)
     refused = _check(tx, c.namespace, c.policy, c.body) or refuse_stale_defaults(tx, c.namespace, c.defaults)
     if refused is None and (c.policy.conditions or c.policy.trigger.after is not None):
         refused = _new_circle(tx, _of_name(tx, c.namespace, c.name), c.namespace, c.name, c.policy)
@@ -87,23 +92,6 @@ def create(tx: Tx, c: CreateJob) -> Answer:
     begin(tx, job, c.name, c.policy, c.body)
     tx.put_job(job)
     return Accepted(job=job, created=True)
-
-
-def blank(tx: Tx, namespace: str, policy: Policy, *, suspended: bool) -> Job:
-    """Returns what jobs that are made now have in common: all but id, name, content and times."""
-    return Job(
-        id=0,
-        namespace=namespace,
-        name=None,
-        revision=1,
-        state=_NEW if suspended else _SCHEDULED,
-        policy=policy,
-        body=b"",
-        created_at_ms=tx.now,
-        modified_at_ms=tx.now,
-        anchor_at_ms=_anchor(tx, policy),
-        by=tx.by.name,
-    )
 
 
 def begin(tx: Tx, job: Job, name: str | None, policy: Policy, body: bytes) -> None:
@@ -184,11 +172,6 @@ def _check(tx: Tx, namespace: str, policy: Policy, body: bytes) -> Rejected | No
     if refused is None and may_refer(body):
         refused = check_references(tx, namespace, body)
     return refused
-
-
-def _anchor(tx: Tx, policy: Policy) -> int:
-    trigger = policy.trigger
-    return tx.now if trigger.starts_at_ms is None or trigger.once else trigger.starts_at_ms
 
 
 def start_schedule(tx: Tx, job: Job, since_ms: int | None = None) -> None:
@@ -331,7 +314,7 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
             job.runs = 0
             job.skipped_until_ms = None
         job.triggers = states
-        job.anchor_at_ms = _anchor(tx, policy)
+        job.anchor_at_ms = anchor_ms(policy.trigger, tx.now)
         if job.state is JobState.EXPIRED:
             job.state = job_after(job.state, "reschedule")
         _relist(tx, job, own)

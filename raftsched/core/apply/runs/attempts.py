@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from raftsched.bounds import DURATION_MAX_MS, ERROR_MAX
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, InstanceStarted
-from raftsched.core.apply.indexes import reindex, waits_in_ready
+from raftsched.core.apply.indexes import indexed, reindex, waits_in_ready
 from raftsched.core.apply.resources.queue_edits import (
     NO_QUEUES,
     acquire_queue_slot,
@@ -129,12 +129,20 @@ def _refused_now(tx: Tx, node: str) -> Rejected | None:
 
 def _live(tx: Tx, session: int, token: int) -> tuple[bytes, Instance, Attempt] | None:
     """Returns the live attempt of this token, with its instance and the key of that; None when there is none."""
+    found = _stored(tx, session, token)
+    if found is not None:
+        tx.indexed[found[0]] = indexed(found[1])
+    return found
+
+
+def _stored(tx: Tx, session: int, token: int) -> tuple[bytes, Instance, Attempt] | None:
+    """Returns the same as `_live`, but for those who note the instance in `indexed`, if they need it there."""
     if not (0 <= session <= U64_MAX and 0 <= token <= U64_MAX):
         return None
     key = tx.view.get(ASSIGNED, assigned_key(session, token))
     if key is None:
         return None
-    instance = tx.instance(key)
+    instance = tx.stored_instance(key)
     attempt = None if instance is None else instance.live
     if instance is None or attempt is None or attempt.token != token:
         return None
@@ -182,12 +190,17 @@ def _note_start(tx: Tx, instance: Instance, attempt: Attempt) -> tuple[bool, int
 
 
 def ended(tx: Tx, c: Ended) -> Answer:
-    found = _live(tx, c.session, c.token)
+    found = _stored(tx, c.session, c.token)
     if found is None or c.outcome in _NOT_REPORTED:
         return STALE
-    job = tx.job(found[1].job_id)
-    if job is None or c.outcome is not _SUCCEEDED or not plain.succeed(tx, c, job, *found):
-        _ended(tx, c, job, *found, None, None, None)
+    key, instance, attempt = found
+    job = tx.stored_job(instance.job_id)
+    if job is not None:
+        if c.outcome is _SUCCEEDED and plain.succeed(tx, c, job, key, instance, attempt):
+            return Accepted()
+        tx.note_job(job)
+    tx.indexed[key] = indexed(instance)
+    _ended(tx, c, job, key, instance, attempt, None, None, None)
     return Accepted()
 
 

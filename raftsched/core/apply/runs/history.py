@@ -10,7 +10,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.ids import BACKFILL
 from raftsched.core.levels import SKIPS_ARE_JOINED
 from raftsched.core.model import ASKED_FOR, Instance, InstanceState, Job
-from raftsched.core.tables import BY_JOB, after, by_job_key, from_by_job, u64
+from raftsched.core.tables import BY_JOB, INSTANCES, PURGE, after, by_job_key, from_by_job, purge_key, u64
 
 _SUCCEEDED = InstanceState.SUCCEEDED
 GOOD = (InstanceState.SUCCEEDED,)
@@ -72,6 +72,8 @@ def keep_until(tx: Tx, job: Job, instance: Instance) -> int:
 def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: Instance, surplus: int) -> None:
     """Drops a few of the oldest instances: a lowered retention is reached over the next ends. Only the oldest rows are
     searched; where the history of another outcome is longer than that, age has to do."""
+    if surplus == 1 and drop_first(tx, job, states):
+        return
     own = current.key
     for old in _oldest(tx, job, states, min(surplus, DROP_MAX)):
         if old == own:
@@ -85,12 +87,36 @@ def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: I
             drop_instance(tx, job, row)
 
 
+def drop_first(tx: Tx, job: Job, states: tuple[InstanceState, ...]) -> bool:
+    """Drops the instance that is listed first of the job in one go, as `drop_instance` does. Returns whether it did:
+    nearly always it is the one to go, and has no index rows but that of its age."""
+    prefix = u64(job.id)
+    listed = tx.view.first(BY_JOB, prefix)
+    if listed is None or listed[1][0] not in states:
+        return False
+    place = listed[0]
+    if place[:8] != prefix or place[16:] == _BACKFILLED:
+        return False
+    key = from_by_job(place)
+    old = tx.stored_instance(key)
+    if old is None or key == job.gap:
+        return False
+    purge_at_ms = old.purge_at_ms
+    if purge_at_ms is None or old.telling is not None or old.parts is not None or old.root is not None:
+        return False
+    if old.wake_at_ms is not None or old.dead_at_ms is not None or old.watch_at_ms is not None:
+        return False
+    tx.view.delete(BY_JOB, place)
+    tx.view.delete(PURGE, purge_key(purge_at_ms, job.id, key))
+    tx.view.delete(INSTANCES, key)
+    count(job, old, -1)
+    _note_dropped(tx, job, old)
+    return True
+
+
 def _oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], limit: int) -> list[bytes]:
     """Returns the keys of the oldest instances in these states, as far as they are looked for."""
     prefix = u64(job.id)
-    row = tx.view.first(BY_JOB, prefix) if limit == 1 else None
-    if row is not None and row[1][0] in states and row[0][:8] == prefix and row[0][16:] != _BACKFILLED:
-        return [from_by_job(row[0])]  # nearly always
     found: list[bytes] = []
     for key, state in islice(tx.view.scan(BY_JOB, prefix, after(prefix)), LOOK_MAX):
         if state[0] in states and key[16:] != _BACKFILLED:
@@ -104,7 +130,12 @@ def drop_instance(tx: Tx, job: Job | None, instance: Instance) -> None:
     """Forgets a final instance, whose parts are gone. No SKIPPED record is to reach beyond the time of such a one: it
     may have run."""
     remove(tx, job, instance)
-    if job is not None and tx.meta.level >= SKIPS_ARE_JOINED and instance.steps[0].detail not in ASKED_FOR:
+    if job is not None:
+        _note_dropped(tx, job, instance)
+
+
+def _note_dropped(tx: Tx, job: Job, instance: Instance) -> None:
+    if tx.meta.level >= SKIPS_ARE_JOINED and instance.steps[0].detail not in ASKED_FOR:
         last_ms = instance.gap_until_ms or instance.nominal_at_ms
         job.dropped_ms = max(job.dropped_ms, last_ms)
 

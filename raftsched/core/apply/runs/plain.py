@@ -17,7 +17,7 @@ from raftsched.core.actions import (
     InstanceTimer,
     JobDue,
 )
-from raftsched.core.apply.indexes import UNLISTED, count_job, drop_due, put_due
+from raftsched.core.apply.indexes import UNLISTED, drop_due, put_due
 from raftsched.core.apply.runs.conditions import is_awaited
 from raftsched.core.apply.runs.history import keep_newest
 from raftsched.core.apply.runs.notices import listens
@@ -67,7 +67,6 @@ def is_plain(policy: Policy) -> bool:
         trigger.kind not in _PLAIN_KINDS
         or (trigger.kind is _EVERY and trigger.mode is not _FIXED_RATE)
         or policy.notify
-        or policy.expires_ms
         or policy.conditions
         or policy.concurrency is not None
         or policy.outcomes is not None
@@ -88,8 +87,14 @@ def fire(tx: Tx, job: Job, c: Fire) -> bool:
     if job.counted != _SCHEDULED or (meta.queues and _is_limited(tx, job)):
         return False
     trigger = policy.trigger
-    due_at_ms, wake_at_ms, upcoming = nominal_at_ms, None, None
-    if trigger.kind not in _ONCE:
+    recurs = trigger.kind not in _ONCE
+    due_at_ms, expires_at_ms, upcoming = nominal_at_ms, None, None
+    if policy.expires_ms:
+        expires_at_ms = nominal_at_ms + policy.expires_ms
+        if expires_at_ms <= now:
+            return False
+    wake_at_ms = expires_at_ms
+    if recurs:
         late_ms = now - nominal_at_ms
         if trigger.kind is not _EVERY:
             upcoming = c.next_nominal_at_ms
@@ -99,14 +104,16 @@ def fire(tx: Tx, job: Job, c: Fire) -> bool:
             upcoming = next_every(trigger, now if late_ms > 0 else nominal_at_ms, job.anchor_at_ms)
         if upcoming is None or late_ms > policy.misfire.grace_ms:
             return False
-        wake_at_ms = now + meta.settings.start_deadline_ms
+        deadline_ms = now + meta.settings.start_deadline_ms
+        if wake_at_ms is None or deadline_ms < wake_at_ms:
+            wake_at_ms = deadline_ms
     elif c.next_nominal_at_ms is not None:
         return False
     elif job.anchor_at_ms > nominal_at_ms:
         due_at_ms = job.anchor_at_ms
     job_id = job.id
     key = pack_instance(nominal_at_ms, job_id, 0)
-    if (job.runs or job.others or job.revision > 1 or wake_at_ms is not None) and tx.has_instance(key):
+    if (job.runs or job.others or job.revision > 1 or recurs) and tx.has_instance(key):
         return False
     score_ms = now + (PRIORITY_MAX - policy.priority) * meta.settings.ageing_ms
     instance = Instance(
@@ -123,6 +130,7 @@ def fire(tx: Tx, job: Job, c: Fire) -> bool:
         score_ms=score_ms,
         steps=[Step(_CREATED, tx.index, tx.term, 0)],
         overdue_ms=due_at_ms - nominal_at_ms,
+        expires_at_ms=expires_at_ms,
     )
     job.runs += 1
     job.active = 1
@@ -131,7 +139,7 @@ def fire(tx: Tx, job: Job, c: Fire) -> bool:
     job.nominal_at_ms = job.fire_at_ms = upcoming
     job.never_fires = False
     actions = tx.actions
-    if wake_at_ms is not None:
+    if recurs:
         job.zones = c.zones
         tx.view.put(BY_JOB, by_job_row(job_id, nominal_at_ms, 0), _IS_WAITING_ROW)
     actions.append(InstanceReady(key, 0, score_ms))
@@ -233,7 +241,10 @@ def succeed(tx: Tx, c: Ended, job: Job, key: bytes, instance: Instance, attempt:
         job.never_fires = False
         job.purge_at_ms = now + meta.settings.once_succeeded_keep_ms
         tx.events.changes.append(JobChange(_JOB_STATE, _OVER, namespace, job_id, 1))
-        count_job(tx, job)
+        counts = meta.jobs
+        counts[_SCHEDULED] -= 1
+        counts[_OVER] += 1
+        job.counted = _OVER
         view.put(PURGE, job_purge_key(job.purge_at_ms, job_id), b"")
     else:
         view.put(BY_JOB, by_job_row(job_id, instance.nominal_at_ms, 0), _IS_DONE_ROW)
