@@ -44,7 +44,7 @@ class _Run:
         self.output = output
         self.started_at_ms = started_at_ms
         self.asked = False  # to end
-        self.main: asyncio.Task[None] | None = None
+        self.main: asyncio.Task[Any] | None = None  # once it is at work
         self.tasks: set[asyncio.Task[Any]] = set()  # those that it began, and that have not ended
 
     def enter(self) -> None:
@@ -146,7 +146,7 @@ class ConcurrentPython:
             self._importing = None
             self._answer(run, end)
         else:
-            run.main = self._loop.create_task(self._run(run, function), context=function.context(run.enter))
+            self._loop.create_task(self._run(run, function), context=function.context(run.enter))
 
     def _load(self, run: _Run) -> Function:
         self._importing = run
@@ -162,14 +162,17 @@ class ConcurrentPython:
         run = self._runs.get(token)
         if run is not None and not run.asked:
             run.asked = True
-            if run.main is not None:
+            if run.main is not None:  # else a cancelled task would end without a step, and nobody would tell
                 run.main.cancel()
 
     # ------------------------------------------------------------ runs
 
     async def _run(self, run: _Run, function: Function) -> None:
         end = Ending()
+        run.main = asyncio.current_task()
         try:
+            if run.asked:
+                raise asyncio.CancelledError
             value = function.target(**params_of(run.task.params))
             if asyncio.iscoroutine(value):
                 value = await value
@@ -181,7 +184,7 @@ class ConcurrentPython:
             else:
                 end = self._endings.of(exc, run.task, called=True)
         while run.tasks:
-            for task in run.tasks:
+            for task in list(run.tasks):  # what it cancels may begin others
                 task.cancel()
             with suppress(asyncio.CancelledError):
                 await asyncio.wait(run.tasks)

@@ -105,8 +105,10 @@ def _start_natively(program: str, run: Confined, ends: tuple[int, int, int], gro
         try:
             pid = starting.spawn(program, argv, env, run.ignored, *ends)
         except OSError as exc:
-            if exc.errno in (errno.ENOENT, errno.EACCES, errno.ENOEXEC):
+            if exc.errno in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOEXEC):
                 raise NoNativePart from exc
+            if is_shortage(exc):  # the run's own limits do not hold yet
+                raise
             raise run.failed(exc.errno or errno.EINVAL, True) from None
         os.close(tells)
         tells = -1

@@ -194,6 +194,13 @@ static unsigned long number(const char **text, char end) {
     return found;
 }
 
+/* The number of a user or group. The last one of 32 bits says "as it is" to the kernel; beyond lies 0, which is root. */
+static unsigned identity(const char **text, char end) {
+    unsigned long found = number(text, end);
+    if (found >= 0xffffffffu) fail("options", -EINVAL, "user");
+    return (unsigned)found;
+}
+
 static long small(const char *value) {
     const char *text = value;
     unsigned long found = number(&text, '\0');
@@ -274,10 +281,10 @@ static void become(const char *value) {
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct none[2] = {{0, 0, 0}, {0, 0, 0}};
     const char *text = value;
-    unsigned count = 0, uid = (unsigned)number(&text, ':'), gid = (unsigned)number(&text, ':'), real, effective, saved;
+    unsigned count = 0, uid = identity(&text, ':'), gid = identity(&text, ':'), real, effective, saved;
     while (*text != '\0') {
         if (count == GROUPS_MAX) fail("options", -EINVAL, "groups");
-        groups[count++] = (unsigned)number(&text, has(text, ',') ? ',' : '\0');
+        groups[count++] = identity(&text, has(text, ',') ? ',' : '\0');
     }
     must(call(__NR_setgroups, count, at(groups), 0, 0, 0), "setgroups");
     must(call(__NR_setresgid, gid, gid, gid, 0, 0), "setresgid");

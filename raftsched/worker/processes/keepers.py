@@ -182,7 +182,7 @@ class Keepers:
                 self._host.kill_keeper(keeper.pid)
         if keeper.end_by <= now:
             keeper.end_by = NEVER
-            if keeper.asked is None:
+            if keeper.asked is None and keeper.at_work.token == launch.token:
                 error = asked_error(wire.TIMED_OUT, launch.timeout_ms)
                 keeper.asked = wire.Finished(launch.token, wire.TIMED_OUT, None, 0, None, error)
             self._host.kill_keeper(keeper.pid)

@@ -36,6 +36,7 @@ KEEP_UP_MS = 30  # not where those there are get through all that waits within t
 IDLE_MAX_MS = 60_000
 OVERDUE_MS = 1_000  # after a keeper should have killed what it was to end
 SAYS_EVERY_MS = 50  # between two words of one run: it holds itself to a second
+CANCEL_MS = 250  # for a cancelled run to end, at least: its process ends with all that are in it when it does not
 CUT_FOR = "another of them did not end when it was cancelled"
 HTTP_ENDS_MS = 4_000  # for an http service to give up a request; it ends with all others when it does not
 HTTP_MAX = 16  # of 12 MB each; where all are at work, further namespaces go to the one with the fewest runs
@@ -456,7 +457,7 @@ class Pool:
             if service.kind == "http":
                 self._end_by(run, self._clock.boot_ms() + HTTP_ENDS_MS)
             else:
-                run.cut_at = self._clock.boot_ms() + run.launch.grace_ms
+                run.cut_at = self._clock.boot_ms() + max(run.launch.grace_ms, CANCEL_MS)
                 self._due_at = min(self._due_at, run.cut_at)
             return
         service.ending = True

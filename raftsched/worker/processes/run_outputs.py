@@ -60,6 +60,7 @@ class RunOutputs:
         self.unclaimed = Unclaimed(directory)
         self._captures: dict[int, Capture] = {}  # by token
         self._hidden: dict[int, bytes] = {}  # by token
+        self._finished: set[int] = set()  # tokens that the page may still have
         self._held = bytearray()
         self._broken = False  # nothing more can be told apart
 
@@ -94,7 +95,7 @@ class RunOutputs:
 
     def _begin(self, token: int) -> Capture | None:
         output_max = self._page.output_max(token)
-        if output_max is None:
+        if output_max is None or token in self._finished:  # a thread that goes on may print for a run that has ended
             return None
         capture = self._captures[token] = Capture(self._directory, output_max)
         return capture
@@ -126,6 +127,7 @@ class RunOutputs:
 
     def finish(self, token: int) -> wire.Collected:
         """Returns the output of a run that has ended."""
+        self._finished = {one for one in self._finished if self._page.output_max(one) is not None} | {token}
         capture = self._captures.pop(token, None)
         if self._hidden.pop(token, None) is not None:
             self.unclaimed.drop()  # a value of it may be in there: that it is to be hidden comes by another pipe

@@ -91,6 +91,35 @@ async def test_what_is_asked_of_one_is_not_asked_of_the_others(tmp_path: Path) -
         await bed.end(stays)
 
 
+async def test_one_that_is_killed_before_it_began_leaves_its_process_to_the_others(tmp_path: Path) -> None:
+    """The run and the wish to end it travel together."""
+    async with Bed(tmp_path) as bed:
+        stays = bed.launch(either(bed, "waits"))
+        (pid,) = await bed.pids(1)
+        killed = bed.launch(either(bed, "prints"), grace_ms=200)
+        bed.runner.kill(killed, "not wanted")
+        end = await bed.end(killed)
+        assert (end.outcome, end.error) == (Outcome.KILLED, "not wanted")
+        assert result(await bed.run(either(bed, "prints"))) == pid
+        assert stays not in bed.ends
+        bed.runner.kill(stays)
+        await bed.end(stays)
+
+
+async def test_a_grace_of_nothing_leaves_time_to_be_cancelled(tmp_path: Path) -> None:
+    async with Bed(tmp_path) as bed:
+        stays = bed.launch(either(bed, "waits"))
+        killed = bed.launch(either(bed, "waits"), grace_ms=0)
+        pid, _ = await bed.pids(2)
+        bed.runner.kill(killed, "not wanted")
+        end = await bed.end(killed)
+        assert (end.outcome, end.error) == (Outcome.KILLED, "not wanted")
+        assert result(await bed.run(either(bed, "prints"))) == pid
+        assert stays not in bed.ends
+        bed.runner.kill(stays)
+        await bed.end(stays)
+
+
 async def test_one_that_does_not_end_takes_its_process_with_it(tmp_path: Path) -> None:
     for what in ("holds on", "blocks"):
         (tmp_path / what).mkdir()

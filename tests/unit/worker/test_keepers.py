@@ -327,6 +327,18 @@ class TestAKeeperThatIsGone:
         supervisor.keepers.tick(clock.boot)
         assert supervisor.killed == [1]
 
+    def test_a_timeout_does_not_end_a_run_that_was_not_taken_up(
+        self, supervisor: Supervisor, clock: ManualClock
+    ) -> None:
+        launch = wire.Launch(1, 1, "exec", 10, 0, b"task")
+        supervisor.keepers.launch(launch, wire.encode(launch))
+        clock.forward(10 + OVERDUE_MS)
+        supervisor.keepers.tick(clock.boot)
+        assert supervisor.killed == [1]
+        supervisor.gone(1)
+        (end,) = supervisor.said
+        assert (end.outcome, end.begun, end.error) == (wire.KILLED, False, KEEPER_KILLED)
+
     def test_without_a_run_nothing_is_told(self, supervisor: Supervisor) -> None:
         supervisor.launch(1)
         supervisor.ended(1, 1)

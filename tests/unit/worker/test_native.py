@@ -10,12 +10,17 @@ import shutil
 import subprocess
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import hatch_build
 from raftsched.worker import native
+from raftsched.worker.executors import starting
+from raftsched.worker.executors.confined import Confined, NoNativePart, start_natively
+from raftsched.worker.processes.options import Options
+from raftsched.worker.processes.wire import Exec, Limits
 from scripts import build
 from tests.support.modules import ROOT
 
@@ -152,6 +157,9 @@ def test_limits_are_no_higher_than_what_holds() -> None:
         (("group", "/no/such", "--", "true"), "group 2"),
         (("unknown", "1", "--", "true"), "options 22"),
         (("limit", "7:x:1", "--", "true"), "options 22"),
+        (("user", "4294967296:1:", "--", "true"), "options 22"),
+        (("user", "1:4294967295:", "--", "true"), "options 22"),
+        (("user", "1:1:2,4294967296", "--", "true"), "options 22"),
         (("nice", "-5", "--", "true"), "options 22"),
         (("nice", "5"), "options 22"),
         (("--",), "options 22"),
@@ -204,3 +212,31 @@ def test_the_program_is_looked_for_as_its_user(tmp_path: Path) -> None:
     assert confine("user", "65534:65534:", "--", "mine", PATH=str(tmp_path))[1].startswith("missing")
     said, _ = confine("user", "65534:65534:", "home", "/", "--", "pwd")
     assert said
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES, errno.ENOENT, errno.ENOEXEC])
+def test_where_it_may_not_be_started_it_counts_as_missing(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """As with a policy that lists the programs of a machine. An error of the job's own program is reported instead."""
+    monkeypatch.setattr(starting, "spawn", refusal(number))
+    with pytest.raises(NoNativePart):
+        start_natively("confine", limited(), (1, 2, -1))
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EAGAIN])
+def test_a_want_of_the_node_is_none_of_the_run_s_limits(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """They do not hold yet for what is started there."""
+    monkeypatch.setattr(starting, "spawn", refusal(number))
+    with pytest.raises(OSError, match=os.strerror(number)):
+        start_natively("confine", limited(), (1, 2, -1))
+
+
+def refusal(number: int) -> Callable[..., int]:
+    def refuse(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
+
+
+def limited() -> Confined:
+    options = Options(python_runs_max=1, python_memory_max=1, pids_max=1, nice=0)
+    return Confined(Exec(("true",), {}, limits=Limits(memory=1 << 30)), options, {}, (), None, None)

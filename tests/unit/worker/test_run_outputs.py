@@ -51,6 +51,18 @@ def test_nothing_is_kept_of_runs_that_are_not_in_there(page: RunsPage, tmp_path:
     assert list(outputs.rest()) == []
 
 
+def test_what_a_thread_prints_after_the_end_of_its_run_is_dropped(page: RunsPage, tmp_path: Path) -> None:
+    """The page says that the run is in there until the supervisor has its output."""
+    outputs = RunOutputs(page, str(tmp_path))
+    outputs.feed(b"".join(parts(1, STDOUT, b"one")))
+    assert text(outputs.finish(1)) == "one"
+    outputs.feed(b"".join((*parts(1, STDOUT, b"late"), *hiding_parts(1, ("late",)))))
+    page.turn_from(1)
+    assert outputs.flush(1 << 60) is None
+    assert list(outputs.rest()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_values_are_hidden_in_the_output_of_their_run(page: RunsPage, tmp_path: Path) -> None:
     outputs = RunOutputs(page, str(tmp_path))
     values = tuple(f"value {i} " + "x" * 3_000 for i in range(4))
