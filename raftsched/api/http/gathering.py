@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 
@@ -13,7 +13,7 @@ from raftsched.api.auth.spending import Spending, is_charged
 from raftsched.api.context import ApiContext
 from raftsched.api.http.failures import failed
 from raftsched.api.jobs.alike import AlikeJobs
-from raftsched.api.jobs.joined import Group
+from raftsched.api.jobs.joined import COMMAND_BYTES, PROPOSAL_BYTES, Group
 from raftsched.api.jobs.parse import Content, create_command
 from raftsched.api.ports import Reply
 from raftsched.cluster_settings import Settings
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 TOGETHER_MAX = 256  # creates of one proposal
 
+_Create = tuple[RequestContext, Content, Reply]
+
 
 class Creates:
     """The creates of single jobs that are under way on the connections of one server."""
@@ -33,7 +35,7 @@ class Creates:
     def __init__(self, ctx: ApiContext) -> None:
         self._ctx = ctx
         self._jobs = AlikeJobs()
-        self._waiting: list[tuple[RequestContext, Content, Reply]] = []
+        self._waiting: list[_Create] = []
         self._joins = False  # all nodes know the command for many jobs; that stays so
 
     def read(self, who: Caller, raw: bytes, settings: Settings) -> Content:
@@ -59,18 +61,33 @@ class Creates:
 
     def _propose(self) -> None:
         waiting, self._waiting = self._waiting, []
-        if not self._joins and len(waiting) > 1:
-            self._joins = self._ctx.meta().level >= JOBS_ARE_JOINED
-        by_caller: dict[tuple[int, str, str], list[tuple[RequestContext, Content, Reply]]] = {}
+        by_caller: dict[tuple[int, str, str], list[_Create]] = {}
         for create in waiting:
             call = create[0]
             by_caller.setdefault((call.caller.actor, call.caller.name, call.remote), []).append(create)
         for creates in by_caller.values():
-            for first in range(0, len(creates), TOGETHER_MAX):
-                self._propose_of_one(creates[first : first + TOGETHER_MAX])
+            for some in _bounded(creates):
+                self._propose_of_one(some)
 
-    def _propose_of_one(self, creates: Sequence[tuple[RequestContext, Content, Reply]]) -> None:
-        """Proposes the jobs of one caller."""
+    def _propose_of_one(self, creates: Sequence[_Create]) -> None:
+        """Proposes the jobs of one caller. Whatever goes wrong is told to each of those who asked, and to no other."""
+        token = begin_request(creates[0][0])
+        try:
+            groups = self._grouped(creates)
+            commands = [group.command() for group, _ in groups]
+            for call, _, _ in creates:  # what is said of each, should memory run out, and not of the first alone
+                if call.state is not None:
+                    call.state.proposed = True
+            self._ctx.propose_then(commands, partial(_answer, [replies for _, replies in groups]))
+        except Exception as error:
+            _answer([[reply for _, _, reply in creates]], None, _told(error))
+        finally:
+            end_request(token)
+
+    def _grouped(self, creates: Sequence[_Create]) -> list[tuple[Group, list[Reply]]]:
+        """Returns the commands that make them, each with those who wait for its answers."""
+        if not self._joins and len(creates) > 1:
+            self._joins = self._ctx.meta().level >= JOBS_ARE_JOINED
         groups: list[tuple[Group, list[Reply]]] = []
         newest: dict[int, tuple[Group, list[Reply]]] = {}  # by shape
         for _, content, reply in creates:
@@ -80,17 +97,19 @@ class Creates:
             else:
                 newest[id(content.shape)] = made = Group(content), [reply]
                 groups.append(made)
-        for call, _, _ in creates:
-            if call.state is not None:
-                call.state.proposed = True  # what is said of each, should memory run out, and not of the first alone
-        token = begin_request(creates[0][0])
-        try:
-            answered = partial(_answer, [replies for _, replies in groups])
-            self._ctx.propose_then([group.command() for group, _ in groups], answered)
-        except Exception as error:
-            _answer([replies for _, replies in groups], None, _told(error))
-        finally:
-            end_request(token)
+        return groups
+
+
+def _bounded(creates: Sequence[_Create]) -> Iterator[Sequence[_Create]]:
+    """Cuts the creates of one caller into those of a proposal each, which fits an entry of the log."""
+    first = size = 0
+    for place, (_, content, _) in enumerate(creates):
+        own = COMMAND_BYTES + 2 * len(content.body)  # the policy takes about as much as the body that it is read from
+        if place > first and (size + own > PROPOSAL_BYTES or place - first >= TOGETHER_MAX):
+            yield creates[first:place]
+            first, size = place, 0
+        size += own
+    yield creates[first:]
 
 
 def _told(error: Exception) -> RaftschedError:
@@ -104,7 +123,8 @@ def _told(error: Exception) -> RaftschedError:
 
 
 def _answer(of_groups: Sequence[Sequence[Reply]], answers: list[Answer] | None, error: RaftschedError | None) -> None:
-    """Gives each job's answer to who asked for it."""
+    """Gives each job's answer to who asked for it. Raises MemoryError, after all were given theirs."""
+    failure: MemoryError | None = None
     for place, replies in enumerate(of_groups):
         if answers is None:
             each: Iterable[Answer | None] = repeat(None)
@@ -114,7 +134,9 @@ def _answer(of_groups: Sequence[Sequence[Reply]], answers: list[Answer] | None, 
         for reply, one in zip(replies, each, strict=False):
             try:
                 reply(None if one is None else [one], error)
-            except MemoryError:
-                raise
+            except MemoryError as out:
+                failure = out
             except Exception:
                 log.exception("an answer failed")
+    if failure is not None:
+        raise failure

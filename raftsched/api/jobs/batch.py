@@ -26,7 +26,7 @@ from raftsched.api.http.replies import reply
 from raftsched.api.http.requests import catch_up
 from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.alike import AlikeJobs
-from raftsched.api.jobs.joined import JOBS_MAX, Group
+from raftsched.api.jobs.joined import COMMAND_BYTES, JOBS_MAX, PROPOSAL_BYTES, Group
 from raftsched.api.jobs.render import STATE_NAMES, next_fire_at_ms
 from raftsched.api.jobs.resolving import TRIES, defaults_change_too_often, refresh_defaults
 from raftsched.api.jobs.texts import AT_ONCE, job_texts
@@ -41,8 +41,6 @@ from raftsched.errors import RaftschedError
 from raftsched.raft import settle
 from raftsched.surface import jobs
 from raftsched.surface.job_shapes import BatchMade
-
-PROPOSAL_BYTES = 256 * 1024
 
 _encode = msgspec.json.Encoder().encode
 
@@ -131,8 +129,8 @@ async def _propose(
                 else:
                     groups.append(Group(content, *name, at))
                     places.append([place])
-                    size += len(raw)
-                size += len(content.body)
+                    size += COMMAND_BYTES + len(raw)
+                size += len(content.body) + len(content.name or "")
                 count += 1
                 if size >= PROPOSAL_BYTES or count >= JOBS_MAX:
                     proposals.append(_Proposal(ctx, places, groups))

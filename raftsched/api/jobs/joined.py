@@ -9,6 +9,9 @@ from raftsched.core.commands import CreateJobs, encode
 from raftsched.core.rules.selection import DEFAULT_NAMESPACE
 
 JOBS_MAX = 1_000  # of one command
+PROPOSAL_BYTES = 256 * 1024  # of one proposal, by an estimate that is more than half of what it comes to: an entry of
+# the log takes twice as much, and what fits none is refused as a whole
+COMMAND_BYTES = 512  # of a command beside body, policy and name: who asks, the key, what nothing is said of
 
 
 class Group:

@@ -145,12 +145,12 @@ class Tx:
         self.ready_rows: dict[bytes, None] = {}
         self.timer_rows: dict[bytes, None] = {}
         # Instances that this entry made and has not written yet: one that is assigned at once is written once.
-        # Who made one gives it away with `put_new`, and changes it no more. From then on it is this table's. It has two
-        # ways out: reading any of them writes all (`instance`), so that what is read is always another object with an
-        # entry of its own in `indexed`; or attempts.assign takes the object from here, as Fire and Assign in one entry
-        # are most of the load, changes it and stores it with `put_instance`, which takes it out. Nobody else may hold
-        # on to one: a change of it behind `put_new` would be written without its index rows. One that is UNLISTED in
-        # `indexed` waits in READY, and gets its rows there and in TIMERS when it is written as it is.
+        # Who made one gives it away, and changes it no more: `put_new` adds what it is found by, plain.fire leaves that
+        # out. From then on it is this table's. It has two ways out: reading any of them writes all (`instance`), so
+        # that what is read is always another object with an entry of its own in `indexed`; or attempts.assign and
+        # plain.assign take the object from here, as Fire and Assign in one entry are most of the load, change it and
+        # store it. Nobody else may hold on to one: a change of it would be written without its index rows. One that is
+        # UNLISTED in `indexed` waits in READY, and gets its rows there and in TIMERS when it is written as it is.
         self.unwritten: dict[bytes, Instance] = {}
         # What the index rows of the instances and jobs read or stored in this entry follow from
         self.indexed: dict[bytes, Indexed] = {}
@@ -328,7 +328,7 @@ class Tx:
         self.unwritten[key] = instance
 
     def flush_new(self) -> None:
-        """Writes what `put_new` was given, before the rows of INSTANCES are read."""
+        """Writes the new instances, before the rows of INSTANCES are read."""
         for key, instance in self.unwritten.items():
             if self.indexed[key] is UNLISTED:
                 self._list(instance, key)

@@ -159,6 +159,7 @@ class Worker:
         if self._tick_timer is None:  # it was not even started
             return
         self._tick_timer.cancel()
+        self._rests = False  # nothing sets it again
         if self._kept_ends is not None:
             if self._writing is not None:
                 await asyncio.wait([self._writing])

@@ -247,3 +247,13 @@ async def test_a_worker_without_runs_ticks_only_when_its_lease_wants_it(
     assert len(ticks) >= 19
     own.end(given.token)
     await own.settled()
+
+
+async def test_a_worker_that_has_stopped_ticks_no_more_whatever_it_is_given(own: NodeWorld) -> None:
+    await own.leased()
+    await asyncio.sleep(1)  # it rests
+    await own.worker.stop()
+    assert own.worker._tick_timer is not None
+    own.worker.given(own.worker.newest + 1, None)
+    own.worker.start_given()
+    assert own.worker._tick_timer.cancelled()

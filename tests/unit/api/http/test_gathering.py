@@ -14,12 +14,15 @@ from raftsched.api.auth.callers import ANYBODY, Caller, RequestContext, RequestS
 from raftsched.api.http import gathering
 from raftsched.api.http.gathering import Creates
 from raftsched.api.jobs.defaults import NO_DEFAULTS
+from raftsched.api.jobs.joined import Group
+from raftsched.api.jobs.parse import Content
 from raftsched.api.ports import Reply
 from raftsched.cluster_settings import Settings
-from raftsched.core.commands import Accepted, Answer, CreateJob, CreateJobs, Rejected, decode
+from raftsched.core.commands import Accepted, Answer, CreateJob, CreateJobs, Rejected, decode, encode
 from raftsched.core.levels import JOBS_ARE_JOINED
 from raftsched.core.subjects.access import Role
 from raftsched.errors import Overloaded, RaftschedError, UnknownOutcome
+from raftsched.raft.options import RaftOptions
 
 SETTINGS = Settings()
 ANA, BO = (Caller(Role.EDITOR, actor=number, name=name, counted=False) for number, name in ((7, "ana"), (8, "bo")))
@@ -164,6 +167,23 @@ async def test_one_that_cannot_be_answered_keeps_no_other_from_its_answer() -> N
     assert node.answers == [("a", "done"), ("c", "done")]
 
 
+async def test_all_are_answered_before_the_node_is_told_that_its_memory_ran_out() -> None:
+    node = Node()
+    for job in "ab":
+        node.post(job)
+    await next_pass()
+    note = node._note
+
+    def fails(job: str, answers: list[Answer] | None, error: RaftschedError | None) -> None:
+        note(job, answers, error)
+        raise MemoryError
+
+    node._note = fails  # type: ignore[method-assign]
+    with pytest.raises(MemoryError):
+        node.replies[0](None, UnknownOutcome())
+    assert node.answers == [("a", "unknown-outcome"), ("b", "unknown-outcome")]
+
+
 async def test_a_proposal_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "TOGETHER_MAX", 2)
     node = Node()
@@ -171,3 +191,42 @@ async def test_a_proposal_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         node.post(job)
     await next_pass()
     assert [len(getattr(command, "bodies", "x")) for _, commands in node.proposed for command in commands] == [2, 1]
+
+
+@pytest.mark.parametrize("fields", [{}, {"priority": 1}])
+async def test_large_jobs_that_come_together_fit_the_log_as_they_do_alone(fields: dict[str, Any]) -> None:
+    node = Node()
+    for place in range(60):
+        node.post(f"j{place}", params={"text": "x" * 14_000}, **(fields if place % 2 else {}))
+    await next_pass()
+    sizes = [sum(len(encode(command)) for command in commands) for _, commands in node.proposed]
+    assert max(sizes) <= RaftOptions().entry_max_bytes
+    assert sum(len(getattr(command, "bodies", "x")) for _, commands in node.proposed for command in commands) == 60
+
+
+async def test_each_is_answered_when_nothing_can_be_proposed() -> None:
+    def meta() -> SimpleNamespace:
+        raise ZeroDivisionError
+
+    node = Node()
+    node.meta = meta
+    for job in "ab":
+        node.post(job)
+    await next_pass()
+    assert node.answers == [("a", "internal"), ("b", "internal")]
+
+
+async def test_jobs_of_one_caller_that_cannot_be_joined_keep_no_other_caller_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Broken(Group):
+        def takes(self, content: Content, key: bytes = b"", place: int = 0) -> bool:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(gathering, "Group", Broken)
+    node = Node()
+    for job, who in (("a", ANA), ("b", ANA), ("c", BO)):
+        node.post(job, who)
+    await next_pass()
+    assert node.answers == [("a", "internal"), ("b", "internal")]
+    assert [name for name, _ in node.proposed] == ["bo"]
