@@ -99,7 +99,7 @@ def test_each_end_is_told_once(seed: int) -> None:
     close = Events.close
 
     def closing(self: Events, index: int, actions: list[Action]) -> None:
-        changes.extend(self._changes)
+        changes.extend(self.changes)
         close(self, index, actions)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -113,7 +113,7 @@ def test_there_are_ends_to_be_told_of() -> None:
     close = Events.close
 
     def closing(self: Events, index: int, actions: list[Action]) -> None:
-        changes.extend(self._changes)
+        changes.extend(self.changes)
         close(self, index, actions)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -64,7 +64,6 @@ _here: list[int] = []
 _all_here = asyncio.Event()
 
 
-@raftsched.handler("meets", concurrency=5)
 async def meets(count: int) -> int:
     """Goes on when `count` of these are in one process."""
     _here.append(count)

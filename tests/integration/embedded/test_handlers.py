@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import raftsched
+from raftsched import handlers
 from raftsched.errors import StartupError
 from raftsched.testing import cluster
 from tests.integration.embedded import chores
@@ -52,7 +53,12 @@ async def test_handlers_run_in_supervised_processes_beside_the_program(tmp_path:
 
 
 @pytest.mark.parametrize("where", ["node", "worker"])
-async def test_a_process_takes_as_many_runs_as_the_handler_says(tmp_path: Path, where: str) -> None:
+async def test_a_process_takes_as_many_runs_as_the_handler_says(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for told in ("registered", "concurrent"):  # what this process has registered, other tests' nodes announce
+        monkeypatch.setattr(handlers, told, {})
+    raftsched.handler("meets", concurrency=5)(chores.meets)
     nodes = cluster(1, directory=tmp_path)
     async with nodes, AsyncExitStack() as more:
         (node,) = nodes
