@@ -65,11 +65,14 @@ class _Usual(ctypes.Structure):
 
 
 def _in_one_call() -> Callable[[object], int] | None:
-    """Returns the function of remains.c; None: it was not built here, or cannot be loaded."""
+    """Returns the function of remains.c; None: it was not built here, cannot be loaded, or is of another version."""
     path = native.path("remains.so")
     try:
-        return None if path is None else ctypes.PyDLL(path).raftsched_remains
-    except (OSError, AttributeError):
+        library = None if path is None else ctypes.PyDLL(path)
+        if library is None or ctypes.c_uint.in_dll(library, "raftsched_usual_size").value != ctypes.sizeof(_Usual):
+            return None
+        return library.raftsched_remains
+    except (OSError, AttributeError, ValueError):
         return None
 
 

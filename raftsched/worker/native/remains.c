@@ -111,6 +111,10 @@ static int has_usual_descriptors(const struct usual *usual) {
     return fstat(usual->list_fd, &found) == 0 && found.st_size && found.st_size == usual->descriptors;
 }
 
+/* By which Python sees whether it has the struct as it is here. */
+extern const unsigned raftsched_usual_size;
+const unsigned raftsched_usual_size = sizeof(struct usual);
+
 int raftsched_remains(const struct usual *usual) {
     int found = waits(1) || waits(2) ? PRINTED : 0;
     if (has_file(usual->work_fd, usual->work))

@@ -330,35 +330,38 @@ class Tree:
         self.drain()
 
     def drain(self) -> None:
-        """Reads what is in the pipes. A process outside the tree that inherited a write end cannot delay this: what is
-        not there yet is not waited for."""
+        """Reads what is in the pipes now. A process outside the tree that inherited a write end cannot delay this: what
+        it writes meanwhile is not waited for."""
         for fd in list(self._streams):
-            while fd in self._streams and self._read(fd):
-                pass
+            self._read_waiting(fd)
 
     def read_said(self) -> None:
-        """Reads what is in the third pipe now, and not what is written meanwhile."""
+        """The same for the third pipe alone."""
         for fd in [fd for fd, stream in self._streams.items() if stream == _SAYS]:
-            waiting = int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
-            for _ in range(-(-waiting // _CHUNK)):
-                self._read(fd)
+            self._read_waiting(fd)
 
-    def _read(self, fd: int) -> bool:
+    def _read_waiting(self, fd: int) -> None:
+        left = int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
+        while left > 0 and (size := self._read(fd, min(left, _CHUNK))):
+            left -= size
+
+    def _read(self, fd: int, most: int = _CHUNK) -> int:
+        """Takes what is there, at most so many bytes, and returns how many it took."""
         try:
-            data = os.read(fd, _CHUNK)
+            data = os.read(fd, most)
         except BlockingIOError:
-            return False
+            return 0
         if not data:
             self._poll.unregister(fd)
             del self._streams[fd]
             os.close(fd)
-            return False
+            return 0
         if self._streams[fd] == _SAYS and self.lines is not None:
             for wrong in self.lines.feed(data):
                 self.capture.write(STDERR, f"raftsched: {wrong}\n".encode(), self.clock.boot_ms())
         else:
             self.capture.write(self._streams[fd], data, self.clock.boot_ms())
-        return True
+        return len(data)
 
     @property
     def exit_code(self) -> int:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from raftsched.output.format.spool import STDOUT
 from raftsched.system.clock import SystemClock
 from raftsched.worker.processes import tree as trees
 from raftsched.worker.processes import wire
@@ -175,3 +176,25 @@ def test_sigterm_for_the_whole_node_may_come_later_to_its_keeper(
     assert waited == [trees._TERM_LATE_S]
     ours.close()
     theirs.close()
+
+
+def test_who_goes_on_printing_outside_of_the_tree_does_not_delay_its_end(context: KeeperContext) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    os.write(write, b"the last word\n")
+    taken: list[bytes] = []
+
+    def take(stream: int, data: bytes, now_ms: int) -> None:
+        taken.append(data)
+        if len(taken) < 10:
+            os.write(write, b"more\n")
+
+    with ours, theirs:
+        tree = Tree(context, theirs, 1)
+        tree._streams = {read: STDOUT}
+        tree.capture.write = take  # type: ignore[method-assign]
+        tree.drain()
+        tree.close()
+    os.close(write)
+    assert taken == [b"the last word\n"]

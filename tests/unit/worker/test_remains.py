@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.worker import native
+from raftsched.worker.executors import remains
 
 FUNCTIONS = Path(__file__).resolve().parents[2] / "integration" / "runner" / "functions"
 
@@ -95,3 +97,13 @@ def test_one_call_finds_what_twenty_find() -> None:
         assert before == [False, False], what
         assert found == [what in LEFT] * 2, what
         assert told == [[what in ("print", "stdout"), what != "answers"]] * 2, what
+
+
+@pytest.mark.skipif(native.path("remains.so") is None, reason="it was not built here")
+def test_a_library_of_another_version_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Larger(ctypes.Structure):
+        _fields_ = (("usual", remains._Usual), ("more", ctypes.c_int))
+
+    assert remains._in_one_call() is not None
+    monkeypatch.setattr(remains, "_Usual", Larger)
+    assert remains._in_one_call() is None
