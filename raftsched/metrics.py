@@ -27,7 +27,6 @@ from raftsched.core.model import Outcome
 
 NAMESPACES_MAX = 200  # that have series of their own
 OTHERS = "(other)"  # no namespace has such a name
-_LOOKED_INTO = frozenset({InstanceFired, InstanceStarted, AttemptEnded, DueTimesSkipped})
 _FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.LOST})  # as the recording rules have it
 _LATE_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.06, 0.1, 0.25, 0.5, 1.0, 2.5, 6.0, 15.0, 60.0, 900.0)
 
@@ -93,13 +92,9 @@ class RunMetrics(Collector):
         self._took: dict[str, Durations] = {}  # by handler
 
     def on_applied(self, results: Sequence[EntryResult]) -> None:
-        counts = self._counts
         for result in results:
+            self._counts.update(map(type, result.actions))
             for action in result.actions:
-                kind = type(action)
-                counts[kind] += 1
-                if kind not in _LOOKED_INTO:
-                    continue
                 if type(action) is InstanceFired:
                     self._fired.add(action.late_ms)
                 elif type(action) is InstanceStarted:

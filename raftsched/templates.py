@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 from zoneinfo import ZoneInfo
@@ -71,8 +72,9 @@ class _Refused(Exception):
     """The text says what is wrong with one template, and what would be right."""
 
 
+@lru_cache(maxsize=256)
 def utc_text(at_ms: int) -> str:
-    """Returns a time in RFC 3339, in UTC, with milliseconds."""
+    """Returns a time in RFC 3339, in UTC, with milliseconds. Runs that are due together ask for the same one."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

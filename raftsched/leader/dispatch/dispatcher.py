@@ -192,26 +192,23 @@ class Dispatcher:
             lane = self._limits.first_lane(queues)
             if lane is not None and (lane in self._lanes or not self._limits.has_room(queues, now_ms)):
                 continue
-            node = choose(cycle.eligible(policy, namespace)[0], prefer=policy.prefer)
+            found = cycle.eligible(policy, namespace)
+            node = choose(found[0], prefer=policy.prefer)
             if node is not None:
-                assigns.append(
-                    self._take(key, node, policy, namespace, cycle, LANE_FREE if lane is None else lane, queues)
-                )
+                assigns.append(self._take(key, node, found, LANE_FREE if lane is None else lane, queues))
         return assigns
 
     def _take(
         self,
         key: bytes,
         node: NodeLoad,
-        policy: Policy,
-        namespace: str,
-        cycle: Cycle,
+        found: tuple[list[NodeLoad], int],
         lane: int,
         queues: tuple[str, ...],
         avoid: str = "",
-        only: str = "",
     ) -> Assign:
-        eligible, nodes = cycle.eligible(policy, namespace, only)
+        """Makes the assignment and counts it. `found`: what Cycle.eligible says of the instance."""
+        eligible, nodes = found
         avoided = avoid if avoid != node.node and any(n.node == avoid and n.free > 0 for n in eligible) else ""
         placement = Placement(node.running, node.slots, len(eligible), nodes, avoided)
         self._known.pop(key, None)
@@ -357,9 +354,10 @@ class Dispatcher:
             return
         only = instance.only_on
         avoid = _avoid(instance)
-        node = choose(cycle.eligible(policy, namespace, only)[0], avoid, policy.prefer)
+        found = cycle.eligible(policy, namespace, only)
+        node = choose(found[0], avoid, policy.prefer)
         if node is not None and not has_parts(instance, policy):
-            cycle.commands.append(self._take(key, node, policy, namespace, cycle, lane.number, queues, avoid, only))
+            cycle.commands.append(self._take(key, node, found, lane.number, queues, avoid))
             cycle.free -= 1
             walk.taken()
             return

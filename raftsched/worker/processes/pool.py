@@ -2,11 +2,11 @@
 
 A python service runs one attempt at a time. The pool hands the next attempt to one that is idle, waits a moment for
 one to become idle, and then starts another, up to its limit; not where those there are get through all that waits soon,
-as with short runs: processes beyond what the processors can run at a time only cost. Those idle for long end. A run
-that wants a process of its own gets one at once. Each serves one namespace and one user: what a function leaves in its
-process is met by none of another namespace. A function that asks for it has processes that take several of its runs at
-a time, and are for it alone. There are no more of them, idle ones included, than a node has slots: the
-one idle longest ends for one that is needed.
+as with short runs, nor where they are as many as the processors and hardly at work: more would only cost. Those idle
+for long end. A run that wants a process of its own gets one at once. Each serves one namespace and one user: what a
+function leaves in its process is met by none of another namespace. A function that asks for it has processes that take
+several of its runs at a time, and are for it alone. There are no more of them, idle ones included, than a node has
+slots: the one idle longest ends for one that is needed.
 
 An http service takes all requests of a namespace at a time, for no code of a job runs in there; what a server does to
 one namespace's requests is felt by no other's. What the cluster sends for itself, webhooks and mails, is a namespace of
@@ -31,7 +31,8 @@ from raftsched.worker.session.shortage import cannot_start
 from raftsched.worker.tasks.run_answers import FORGED, is_self_report, is_stale, said_by
 
 GROW_AFTER_MS = 10  # how long an attempt waits for a busy service before another one is started
-GROW_EVERY_MS = max(1, 10 // (os.cpu_count() or 1))  # starting one takes about 10 ms of a processor
+PROCESSORS = os.cpu_count() or 1
+GROW_EVERY_MS = max(1, 10 // PROCESSORS)  # starting one takes about 10 ms of a processor
 KEEP_UP_MS = 30  # not where those there are get through all that waits within this time
 IDLE_MAX_MS = 60_000
 OVERDUE_MS = 1_000  # after a keeper should have killed what it was to end
@@ -100,7 +101,7 @@ class Pool:
             elif place.idle and not place.queue:
                 self._give(place.idle[-1], launch)
             else:
-                place.queue.append((self._clock.boot_ms(), place.freed, launch))
+                place.queue.append((self._clock.boot_ms(), place.freed, place.taken_ms, launch))
                 self._due_at = 0
 
     def _place(self, launch: wire.Launch) -> Place:
@@ -113,7 +114,7 @@ class Pool:
     def kill(self, token: int, reason: str) -> bool:
         """Ends a run that is here. Returns False when it is not."""
         for place in self._places.values():
-            for i, (_, _, launch) in enumerate(place.queue):
+            for i, (_, _, _, launch) in enumerate(place.queue):
                 if launch.token == token:
                     del place.queue[i]
                     self._emit(wire.Finished(token, wire.KILLED, None, self._clock.wall_ms(), None, reason or None))
@@ -129,7 +130,7 @@ class Pool:
         """Drops the runs that wait: they are never started."""
         for place in self._places.values():
             while place.queue:
-                _, _, launch = place.queue.popleft()
+                *_, launch = place.queue.popleft()
                 self._emit(wire.Finished(launch.token, wire.LOST, None, self._clock.wall_ms()))
 
     def drop_all(self) -> None:
@@ -210,9 +211,9 @@ class Pool:
         self._give_waiting(place)
         if not queue:
             return
-        since, freed, launch = queue[0]
-        served = place.freed - freed  # since it waits
-        if keeps_up(served, place.count, len(queue), now - since):
+        since, freed, taken_ms, launch = queue[0]
+        served, taken_ms = place.freed - freed, place.taken_ms - taken_ms  # since it waits
+        if keeps_up(served, place.count, len(queue), now - since) or self._lacks_processors(place, taken_ms, now):
             self._due_at = min(self._due_at, now + GROW_AFTER_MS)
         elif self._count < self._most and (place.count == 0 or self._grow_at(place, since) <= now):
             queue.popleft()
@@ -223,9 +224,19 @@ class Pool:
         elif self._count < self._most:
             self._due_at = min(self._due_at, self._grow_at(place, since))
 
+    def _lacks_processors(self, place: Place, taken_ms: int, now: int) -> bool:
+        """Returns whether runs wait for the processors, not for a process. `taken_ms`: of the place, since it waits."""
+        since = place.queue[0][0]
+        if now - since < GROW_AFTER_MS:
+            return False
+        services = [s for s in self._services if s.place is place and not s.retiring and not s.ending]
+        taken_ms += sum(now - max(since, run.given_at) for service in services for run in service.runs.values())
+        # One for each processor, at their runs for less than half of the time: another would do nothing any sooner.
+        return len(services) >= PROCESSORS and 2 * taken_ms < len(services) * place.room * (now - since)
+
     def _give_waiting(self, place: Place) -> None:
         while place.queue and place.idle:
-            self._give(place.idle[-1], place.queue.popleft()[2])
+            self._give(place.idle[-1], place.queue.popleft()[3])
 
     def _start(self, place: Place, launch: wire.Launch) -> bool:
         """Starts the run in a new python service."""
@@ -287,7 +298,7 @@ class Pool:
             return  # it is being killed; what its keeper says counts
         if flags & wire.STALE and run.asked is None and is_stale(token, message):
             self._drop(service, token)
-            service.place.queue.appendleft((0, service.place.freed, run.launch))
+            service.place.queue.appendleft((0, service.place.freed, service.place.taken_ms, run.launch))
             self._due_at = 0
             self._retire(service)
             return
@@ -296,7 +307,9 @@ class Pool:
             now_ms = max(self._clock.wall_ms(), run.started_at_ms)
             run.answer = wire.Finished(token, wire.FAILED, run.started_at_ms, now_ms, None, FORGED)
             self._cut(service, FORGED)
-        elif flags == 0 and run.asked is None:
+            return
+        service.place.taken_ms += max(0, done.ended_at_ms - (done.started_at_ms or done.ended_at_ms))
+        if flags == 0 and run.asked is None:
             self._drop(service, token)
             self._host.emit(message)
             self._free(service)
@@ -422,7 +435,7 @@ class Pool:
         place = service.place
         place.freed += 1
         if place.queue:
-            self._give(service, place.queue.popleft()[2])
+            self._give(service, place.queue.popleft()[3])
             return
         if service not in place.idle:
             place.idle.append(service)

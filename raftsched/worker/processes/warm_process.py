@@ -22,12 +22,13 @@ class Run:
     """An attempt in a service."""
 
     __slots__ = (
-        *("answer", "asked", "began_at", "cut_at", "deadline", "end_by", "launch", "output", "reason", "says_at"),
-        "started_at_ms",
+        *("answer", "asked", "began_at", "cut_at", "deadline", "end_by", "given_at", "launch", "output", "reason"),
+        *("says_at", "started_at_ms"),
     )
 
     def __init__(self, launch: wire.Launch, now: int, wall_ms: int) -> None:
         self.launch = launch
+        self.given_at = now
         self.deadline = now + launch.timeout_ms
         self.began_at = now + BEGAN_AFTER_MS
         self.started_at_ms = wall_ms
@@ -133,14 +134,16 @@ class Place:
     """The runs of one namespace and user, or of one function of theirs where a process takes several of its runs, and
     the python services that are for them."""
 
-    __slots__ = ("count", "freed", "grown_at", "idle", "key", "queue", "room")
+    __slots__ = ("count", "freed", "grown_at", "idle", "key", "queue", "room", "taken_ms")
 
     def __init__(self, key: tuple[str, str, str] = ("", "", ""), room: int = 1) -> None:
         """`key`: namespace, user, function ("": any). `room`: how many runs one of its services takes at a time."""
         self.key = key
         self.room = room
-        self.queue: deque[tuple[int, int, wire.Launch]] = deque()  # since when, and how many had been freed by then
+        # Since when, and what `freed` and `taken_ms` were then.
+        self.queue: deque[tuple[int, int, int, wire.Launch]] = deque()
         self.freed = 0  # how often a service became free
+        self.taken_ms = 0  # how long the runs took that have ended, as their processes say
         self.grown_at = 0
         self.idle: list[Service] = []  # those with room for a run, the one that has been so longest first
         self.count = 0  # services, those that end included

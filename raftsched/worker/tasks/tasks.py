@@ -189,14 +189,17 @@ def resolved(
         body = _decode_body(job.body)
     except msgspec.DecodeError as exc:
         raise BadJob(f"this node cannot read the job's handler: {exc}") from None
-    values = Values(job.namespace, secrets, sealer)
+    hidden: tuple[str, ...] = ()
     handler, params = bytes(body.handler), instance.params if instance.params is not None else bytes(body.params)
     if TEMPLATE in handler:  # before secrets are put in: they are not read as templates, nor inserted by them
         handler = _filled(handler, params, job, instance, attempt)
-    params, handler = values.in_params(params), values.in_handler(handler)
+    if may_refer(params) or may_refer(handler):
+        values = Values(job.namespace, secrets, sealer)
+        params, handler = values.in_params(params), values.in_handler(handler)
+        hidden = values.hidden
     if instance.passed is not None:  # as it is: what a run printed names no secrets
         params = _with_results(params, instance.passed)
-    return Resolved(handler, params, env_of(job, instance, attempt), values.hidden, body.user or "")
+    return Resolved(handler, params, env_of(job, instance, attempt), hidden, body.user or "")
 
 
 def _filled(handler: bytes, params: bytes, job: Job, instance: Instance, attempt: Attempt) -> bytes:

@@ -74,9 +74,10 @@ class House:
             self.pool.launch(launch)
         self.pool.tick(self.now)
 
-    def answer(self, service: Service) -> None:
+    def answer(self, service: Service, took_ms: int = 0) -> None:
         (token,) = service.runs
-        self.pool.answered(service, b"\0" + wire.encode(wire.Finished(token, wire.SUCCEEDED, self.now, self.now)))
+        done = wire.Finished(token, wire.SUCCEEDED, self.now - took_ms, self.now)
+        self.pool.answered(service, b"\0" + wire.encode(done))
 
     def answer_some(self, service: Service, *tokens: int, flags: int = 0) -> None:
         done = [wire.encode(wire.Finished(token, wire.SUCCEEDED, self.now, self.now)) for token in tokens]
@@ -131,6 +132,31 @@ def test_where_many_wait_for_few_more_are_started(house: House) -> None:
         house.forward(1)
         house.answer(house.services[0])
     assert len(house.services) > 1
+
+
+def test_runs_that_wait_for_the_processors_get_no_more_processes(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PROCESSORS", 2)
+    house.launch(20 * module.KEEP_UP_MS)
+    for _ in range(4 * GROW_AFTER_MS):
+        house.forward(1)
+        for service in house.services:
+            house.answer(service)  # it was at it for less than a millisecond, and then waited for its turn
+    assert len(house.services) == 2
+    for _ in range(6 * GROW_AFTER_MS):
+        house.forward(1)
+        for service in house.services:
+            house.answer(service, took_ms=1)
+    assert len(house.services) > 2, "they are at work all the time"
+
+
+def test_runs_that_go_on_count_as_work(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PROCESSORS", 2)
+    house.launch(20 * module.KEEP_UP_MS)
+    for _ in range(4 * GROW_AFTER_MS):
+        house.forward(1)
+        for service in house.services[1:]:
+            house.answer(service)
+    assert len(house.services) > 2, "the first one was at one run all the time"
 
 
 def test_a_run_that_gets_no_process_is_handed_back_as_not_begun(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
