@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
@@ -29,7 +30,7 @@ from scripts.benches.event_loop import Loop
 from scripts.benches.figures import Line, emit, note
 from scripts.benches.ratio import applied, floors, kept
 from scripts.benches.ratio.trees import Tree, this, unpacked
-from scripts.benches.ratio.work import PARTS
+from scripts.benches.ratio.work import PARTS, STARTED_S
 from scripts.benches.table import name, number
 
 BENCH = "ratio"  # of the lines that have one
@@ -103,6 +104,7 @@ def _costs(loop: Loop, tree: Tree, parts: Sequence[str], *, sealed: bool, less: 
     if wanted:
         with tree.cluster(sealed=sealed) as cluster:
             cluster.leader()
+            time.sleep(STARTED_S)
             for part in wanted:
                 costs[part.figure] = loop(part.measure(cluster, less)).each
                 note(f"  {part.figure}: {costs[part.figure]:,.0f} us")

@@ -22,7 +22,7 @@ from tests.support.cluster import Cluster
 REST_S = 0.5  # until followers have applied what is committed
 ASKED_S = 0.3  # between two looks at how many runs ended
 IDLE_S = 10.0
-STARTED_S = 5.0  # until what a start goes on with behind the first answer is done
+STARTED_S = 5.0  # until nodes are ready: a start goes on behind the first answer
 KINDS = ("python", "http", "exec", "shell")
 SINGLE, IN_FLIGHT = 10_000, 256
 BATCHES, BATCH, BATCHES_IN_FLIGHT = 100, 200, 8
@@ -68,7 +68,6 @@ async def _idle(cluster: Cluster, less: float) -> Cost:
         await asyncio.sleep(max(2.0, IDLE_S / less))
         return time.monotonic() - began + REST_S
 
-    await asyncio.sleep(STARTED_S)
     return await _cost(cluster, rest)
 
 
