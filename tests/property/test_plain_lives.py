@@ -37,7 +37,7 @@ from raftsched.core.model import (
 from raftsched.core.rows import read_meta
 from raftsched.core.subjects.cluster import Member
 from raftsched.core.subjects.namespace import PutNamespace
-from raftsched.core.subjects.notices import Event
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE, Event
 from raftsched.core.subjects.webhook import PutWebhook, WebhookSpec
 from raftsched.core.tables import Table
 from tests.property.author import Author
@@ -283,3 +283,27 @@ def test_a_run_is_plain_beside_what_others_use() -> None:
     token = started(both, session, job, T0 + 1_000, T0 + 1_000)
     both.entry(T0 + 1_009, c.Ended(session, token, Outcome.SUCCEEDED, T0 + 1_000, T0 + 1_009))
     assert both.runs == {"fire": 1, "assign": 1, "succeed": 1}
+
+
+LATER = policy(at(T0 + 9_000))
+OF_ITSELF = policy(at(T0 + 9_000), conditions=(Condition(ConditionKind.JOB, "d/own", within_ms=60_000),))
+
+
+@pytest.mark.parametrize(
+    ("limits", "refused"),
+    [
+        ({"timeout_ceiling_ms": LATER.timeout_ms - 1}, c.CreateJob("d", None, LATER, b"{}")),
+        ({"body_max_bytes": 1_024}, c.CreateJob("d", None, LATER, b" " * 1_025)),
+        ({"namespaces_strict": 1}, c.CreateJob("d", None, LATER, b"{}")),
+        ({}, c.CreateJob("d", None, LATER, b"{}", defaults=7)),
+        ({}, c.CreateJob("d", "own", OF_ITSELF, b"{}")),
+        ({}, c.CreateJob(SYSTEM_NAMESPACE, None, LATER, b"{}")),
+    ],
+)
+def test_a_job_that_is_to_be_refused_is_not_plain(limits: dict[str, int], refused: Command) -> None:
+    """Its namespace has jobs already, so that nothing else keeps it from being one."""
+    both, _, _ = opened(at(T0 + 1_000))
+    both.entry(T0, PutWebhook("h", WebhookSpec(url="http://h/", on=(Event.FAILED,)), b"s" * 32))
+    both.entry(T0, c.PutSettings(msgspec.structs.replace(read_meta(both.views[0]).settings, **limits)))
+    (answer,) = both.apply(encode_entry(T0, [(1, both.index + 1, [encode(refused)])]))
+    assert isinstance(answer, c.Rejected)
