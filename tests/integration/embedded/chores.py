@@ -58,16 +58,3 @@ first_hidden = hidden
 
 def hidden() -> str:  # type: ignore[no-redef]
     return "the second"
-
-
-_here: list[int] = []
-_all_here = asyncio.Event()
-
-
-async def meets(count: int) -> int:
-    """Goes on when `count` of these are in one process."""
-    _here.append(count)
-    if len(_here) == count:
-        _all_here.set()
-    await _all_here.wait()
-    return os.getpid()

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 import raftsched
-from raftsched import handlers
 from raftsched.errors import StartupError
 from raftsched.testing import cluster
-from tests.integration.embedded import chores
+from tests.integration.embedded import chores, meetings
 from tests.integration.embedded.house import children
 from tests.support.patience import patient
 
@@ -53,24 +52,19 @@ async def test_handlers_run_in_supervised_processes_beside_the_program(tmp_path:
 
 
 @pytest.mark.parametrize("where", ["node", "worker"])
-async def test_a_process_takes_as_many_runs_as_the_handler_says(
-    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for told in ("registered", "concurrent"):  # what this process has registered, other tests' nodes announce
-        monkeypatch.setattr(handlers, told, {})
-    raftsched.handler("meets", concurrency=5)(chores.meets)
+async def test_a_process_takes_as_many_runs_as_the_handler_says(tmp_path: Path, where: str) -> None:
     nodes = cluster(1, directory=tmp_path)
     async with nodes, AsyncExitStack() as more:
         (node,) = nodes
         if where == "node":
             await node.stop()
-            node.handler("meets")(chores.meets)
+            node.handler("meets")(meetings.meets)
             await nodes.start(node)
             await node.ready()
         else:
             data = str(tmp_path / "w1")
             worker = raftsched.Worker(servers=[node.url], name="w1", data=data, slots=3, queues=["default"])
-            worker.handler("meets")(chores.meets)
+            worker.handler("meets")(meetings.meets)
             await more.enter_async_context(worker)
         ends = await asyncio.gather(*(call(node, "meets", count=3) for _ in range(3)))
         assert {end.state for end in ends} == {"SUCCEEDED"}, ends
