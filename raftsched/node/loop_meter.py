@@ -28,9 +28,12 @@ WINDOW_S = 60.0  # the longest of this one and of the one before is shown
 class LoopMeter(Collector):
     """The longest stretch of one event loop. `start` and `stop` are called on it."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, busy_beat_s: float = BEAT_S, quiet_beat_s: float = QUIET_BEAT_S) -> None:
+        """`busy_beat_s`, `quiet_beat_s`: between two looks at a loop that computes, and at one that does not."""
         self._clock = clock
-        self._beat_s = BEAT_S
+        self._busy_beat_s = busy_beat_s
+        self._quiet_beat_s = quiet_beat_s
+        self._beat_s = busy_beat_s
         self._longest_s = [0.0, 0.0]  # of this window, and of the one before
         self._window_ends_s = 0.0
         self._due_s = 0.0
@@ -65,10 +68,10 @@ class LoopMeter(Collector):
     def _beat(self) -> None:
         now = self._clock.monotonic()
         late_s, used_s = now - self._due_s, thread_s() - self._used_s
-        if late_s > BEAT_S:
+        if late_s > self._busy_beat_s:
             self._turn_over(now)
-            self._longest_s[0] = max(self._longest_s[0], min(late_s + self._beat_s - BEAT_S, used_s))
-        self._beat_s = QUIET_BEAT_S if used_s < QUIET_SHARE * self._beat_s else BEAT_S
+            self._longest_s[0] = max(self._longest_s[0], min(late_s + self._beat_s - self._busy_beat_s, used_s))
+        self._beat_s = self._quiet_beat_s if used_s < QUIET_SHARE * self._beat_s else self._busy_beat_s
         self._wait()
 
     def _turn_over(self, now: float) -> None:

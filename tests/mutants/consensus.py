@@ -149,8 +149,8 @@ CONSENSUS = (
         "append_unheld",
         "an append is on the disk before it is acknowledged",
         "raft/consensus/engine.py",
-        "m.commit, verified))\n        self._host.hold(lambda: self._send_late(peer, answer))",
-        "m.commit, verified))\n        self._send_late(peer, answer)",
+        "True, False)\n            self._host.hold(lambda: self._send_late(peer, answer))",
+        "True, False)\n            self._send_late(peer, answer)",
         profile="kills",
     ),
     Mutant(
@@ -189,8 +189,8 @@ CONSENSUS = (
         "applied_undurable",
         "nothing is applied before the log on this disk has it",
         "raft/consensus/journal.py",
-        "            last = min(last, self.durable_index)\n",
-        "            pass\n",
+        "return min(self.commit_index, self.durable_index) if self._guards.apply_only_durable else self.commit_index",
+        "return self.commit_index",
         profile="kills",
     ),
     Mutant(

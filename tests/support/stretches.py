@@ -278,7 +278,7 @@ class Server:
         self._ready = threading.Event()
         self._stop: asyncio.Event | None = None
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="api", daemon=True)
-        self.meter = LoopMeter(SystemClock(), BEAT_S)
+        self.meter = LoopMeter(SystemClock(), BEAT_S, BEAT_S)
         self._rounds_s = min(_rounds_s() for _ in range(10))
         self.secrets: dict[str, str] = {}
         self.known: dict[str, str] = {}

@@ -16,6 +16,7 @@ TOKENS_MAX = 400_000  # strings, runs of brackets, and outer commas that are loo
 AT_ONCE = 500  # of these, between two looks whether others are to have their turn
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _DEEP = re.compile(_STRING + rb'|[\[{]+|[\]}]+|"', re.DOTALL)
+_SIGN = re.compile(rb'["\[\]{}]')  # what each of those begins with, found in a tenth of the time: it may be far
 _OUTER = re.compile(_DEEP.pattern + rb"|,", re.DOTALL)  # commas further in tell nothing: there may be very many
 _MEMBER = re.compile(rb"\s*(" + _STRING + rb")\s*:(.*)", re.DOTALL)
 
@@ -38,6 +39,11 @@ async def items(raw: bytes, slices: Slices) -> list[bytes]:
     return await _between(raw, b"[]", slices)
 
 
+def _deep(text: bytes, at: int) -> re.Match[bytes] | None:
+    sign = _SIGN.search(text, at)
+    return None if sign is None else _DEEP.match(text, sign.start())
+
+
 async def _between(raw: bytes, brackets: bytes, slices: Slices) -> list[bytes]:
     """Returns what is between the outermost commas."""
     text = raw.strip()
@@ -45,7 +51,7 @@ async def _between(raw: bytes, brackets: bytes, slices: Slices) -> list[bytes]:
         raise ValueError("neither a list nor an object")
     found: list[bytes] = []
     depth, begin, at, count = 0, 1, 0, 0
-    while token := (_DEEP if depth > 1 else _OUTER).search(text, at):
+    while token := _deep(text, at) if depth > 1 else _OUTER.search(text, at):
         if count >= TOKENS_MAX:
             raise ValueError("too much of it")
         if not count % AT_ONCE:
