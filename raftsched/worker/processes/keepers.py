@@ -19,8 +19,9 @@ from msgspec.structs import replace
 
 from raftsched.system.clock import Clock
 from raftsched.worker.processes import wire
+from raftsched.worker.processes.growth import GROW_AFTER_MS, keeps_up
 from raftsched.worker.processes.keeper import AtWork, keep_attempts
-from raftsched.worker.processes.pool import GROW_AFTER_MS, OVERDUE_MS, keeps_up, within
+from raftsched.worker.processes.pool import OVERDUE_MS, within
 from raftsched.worker.processes.tree import LEASE_ENDED, KeeperContext, asked_error
 from raftsched.worker.processes.warm_process import NEVER
 from raftsched.worker.processes.wire import receive

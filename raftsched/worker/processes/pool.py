@@ -23,6 +23,7 @@ from raftsched.handlers import CONCURRENCY_MAX
 from raftsched.system.clock import Clock
 from raftsched.worker.executors.python import PythonService
 from raftsched.worker.processes import wire
+from raftsched.worker.processes.growth import GROW_AFTER_MS, keeps_up
 from raftsched.worker.processes.pages import RunsPage
 from raftsched.worker.processes.service import OP_KILL, OP_RUN, OP_TIMEOUT, PACKET_HEAD
 from raftsched.worker.processes.service_ends import as_asked, left_end, with_output
@@ -30,10 +31,8 @@ from raftsched.worker.processes.warm_process import NEVER, Host, Place, Run, Ser
 from raftsched.worker.session.shortage import cannot_start
 from raftsched.worker.tasks.run_answers import FORGED, is_self_report, is_stale, said_by
 
-GROW_AFTER_MS = 10  # how long an attempt waits for a busy service before another one is started
 PROCESSORS = os.cpu_count() or 1
 GROW_EVERY_MS = max(1, 10 // PROCESSORS)  # starting one takes about 10 ms of a processor
-KEEP_UP_MS = 30  # not where those there are get through all that waits within this time
 IDLE_MAX_MS = 60_000
 OVERDUE_MS = 1_000  # after a keeper should have killed what it was to end
 SAYS_EVERY_MS = 50  # between two words of one run: it holds itself to a second
@@ -47,19 +46,6 @@ HTTP_IDLE_MAX_MS = 600_000  # starting one takes 50 ms of a processor
 def within(grace_ms: int, launch: wire.Launch) -> int:
     """Returns how long a run may go on when its node stops and leaves so much to all."""
     return grace_ms if launch.stop_ms is None else min(grace_ms, launch.stop_ms)
-
-
-def keeps_up(served: int, processes: int, waiting: int, waited_ms: int) -> bool:
-    """Returns whether those processes that there are get through all that waits soon, so that another one would only
-    cost. `served`: the runs that they got through while the first of those had waited for `waited_ms`."""
-    # At that rate all that wait take waiting * waited_ms / served ms: with KEEP_UP_MS or less nothing is started. Where
-    # each of them has not served one yet (served < processes) that is no rate to go by.
-    #
-    # KEEP_UP_MS is about what a new process for python costs until it is of use: 10 ms of a processor for its start,
-    # 10 ms (GROW_AFTER_MS) before that, and its first run. A queue that is gone by then would leave it idle. Of 4,000
-    # runs that do nothing, 32 at a time, that made 7 processes instead of 14, and 64 us of processor a run instead of
-    # 117. A higher value lets bursts of short runs wait longer, a lower one starts processes that they need not.
-    return waited_ms >= GROW_AFTER_MS and served >= processes and served * KEEP_UP_MS >= waiting * waited_ms
 
 
 class Pool:

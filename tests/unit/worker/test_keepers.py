@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from raftsched.worker.processes import wire
+from raftsched.worker.processes.growth import GROW_AFTER_MS
 from raftsched.worker.processes.keeper import AtWork
 from raftsched.worker.processes.keepers import IDLE_MAX, IDLE_MAX_MS, KEEPER_KILLED, TAKE_MS, Keepers
 from raftsched.worker.processes.lease import LeaseSlot
 from raftsched.worker.processes.options import Options
-from raftsched.worker.processes.pool import GROW_AFTER_MS, OVERDUE_MS
+from raftsched.worker.processes.pool import OVERDUE_MS
 from raftsched.worker.processes.tree import LEASE_ENDED, KeeperContext
 from tests.support.clock import ManualClock
 

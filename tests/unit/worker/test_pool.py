@@ -14,8 +14,9 @@ from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.worker.executors.python import PythonService
 from raftsched.worker.processes import pool as module
 from raftsched.worker.processes import wire
+from raftsched.worker.processes.growth import GROW_AFTER_MS, KEEP_UP_MS
 from raftsched.worker.processes.pages import RunsPage
-from raftsched.worker.processes.pool import GROW_AFTER_MS, GROW_EVERY_MS, Pool
+from raftsched.worker.processes.pool import GROW_EVERY_MS, Pool
 from raftsched.worker.processes.service import OP_KILL, OP_RUN, PACKET_HEAD
 from raftsched.worker.processes.warm_process import Serve, Service
 
@@ -127,7 +128,7 @@ def test_short_runs_keep_to_the_process_that_gets_through_them(house: House) -> 
 
 
 def test_where_many_wait_for_few_more_are_started(house: House) -> None:
-    house.launch(20 * module.KEEP_UP_MS)
+    house.launch(20 * KEEP_UP_MS)
     for _ in range(3 * GROW_AFTER_MS):
         house.forward(1)
         house.answer(house.services[0])
@@ -136,7 +137,7 @@ def test_where_many_wait_for_few_more_are_started(house: House) -> None:
 
 def test_runs_that_wait_for_the_processors_get_no_more_processes(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PROCESSORS", 2)
-    house.launch(20 * module.KEEP_UP_MS)
+    house.launch(20 * KEEP_UP_MS)
     for _ in range(4 * GROW_AFTER_MS):
         house.forward(1)
         for service in house.services:
@@ -151,7 +152,7 @@ def test_runs_that_wait_for_the_processors_get_no_more_processes(house: House, m
 
 def test_runs_that_go_on_count_as_work(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PROCESSORS", 2)
-    house.launch(20 * module.KEEP_UP_MS)
+    house.launch(20 * KEEP_UP_MS)
     for _ in range(4 * GROW_AFTER_MS):
         house.forward(1)
         for service in house.services[1:]:
