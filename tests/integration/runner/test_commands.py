@@ -270,6 +270,8 @@ async def test_both_ways_to_confine_say_the_same(tmp_path: Path, user: str) -> N
     """With the native part, and without it: why a run could not start, and what one that did was given."""
     if user and os.geteuid() != 0:
         pytest.skip("needs root")
+    if AS_IT_IS.confine is None:
+        pytest.skip("the native part is not built here")
     there = tmp_path / "there"
     there.mkdir()
     (there / "link").symlink_to("/usr")
@@ -312,8 +314,6 @@ async def test_both_ways_to_confine_say_the_same(tmp_path: Path, user: str) -> N
                 await bed.run(Exec(t.argv, dict(t.env), t.cwd, t.limits, within=t.within), user=user) for t in tasks
             ]
             said.append([(end.outcome, end.exit_code, end.error, bed.text(end)) for end in ends])
-    if AS_IT_IS.confine is None:
-        pytest.skip("the native part is not built here")
     for task, native, forked in zip(tasks, *said, strict=True):
         assert native == forked, task.argv
     assert said[0][0][0] is Outcome.SUCCEEDED
