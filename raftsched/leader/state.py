@@ -201,7 +201,7 @@ class LeaderState:
                 case AttemptEnded():
                     self.dispatcher.attempt_ended(action.session, (action.queue, action.quota), action.token)
                 case InstanceFired() | InstanceStarted():
-                    pass  # here, because each run has them
+                    pass  # nothing to do; before the rarer ones, for each run has both
                 case InstanceTimer():
                     self.timers.window.add(action.instance, action.at_ms, now)
                     soon = soon or action.at_ms < self._next_ms
