@@ -73,6 +73,7 @@ class Proof(msgspec.Struct, array_like=True, frozen=True, tag=2):
 class Refused(msgspec.Struct, array_like=True, frozen=True, tag=3):
     reason: str
     quiet: bool = False  # nothing that an operator wants to know
+    node: str = ""  # who is at this address, where another one was looked for
 
 
 class Welcome(msgspec.Struct, array_like=True, frozen=True, tag=4):

@@ -48,6 +48,7 @@ class Owner(Protocol):
     on_frame: Callable[[str, int, codec.Frame], None]
 
     def dials(self, peer: codec.Hello) -> bool: ...
+    def looked_for(self) -> Iterable[str]: ...
     def verifies(self, frame: codec.Proof, expected: bytes) -> bool: ...
     def opened(self, link: Link) -> None: ...
     def proved(self, link: Link) -> None: ...
@@ -62,6 +63,7 @@ class Link(asyncio.Protocol):
     def __init__(self, owner: Owner, expected: str | None) -> None:
         self.expected = expected  # the peer that was dialled; None: accepted
         self.peer: str | None = None  # once open
+        self.found: str | None = None  # who says that it is at this address, where another peer was dialled
         self.proven = False  # the other end holds the key
         self.step = 0  # progress of the handshake
         self.number = 0
@@ -192,15 +194,16 @@ class Link(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    def refuse(self, reason: str, why: str = "") -> None:
+    def refuse(self, reason: str, why: str = "", node: str = "") -> None:
         """Refuses the other end. Without `why` the reason does not interest an operator. Reasons are told apart in the
-        log only for an end that holds the key, as they may quote a stranger."""
+        log only for an end that holds the key, as they may quote a stranger. `node`: this one, for who looked for
+        another one here."""
         reason = reason[:_REASON_CHARS]
         if why:
             line = f"connection with {self.name} refused: {reason}"
             self._owner.refusals.refused(why, self._host, line, reason if self.proven else "")
         if self._transport is not None:
-            self.send(codec.encode(codec.Refused(reason, not why)))
+            self.send(codec.encode(codec.Refused(reason, not why, node)))
             self.end()
 
     # ------------------------------------------------------------ handshake
@@ -212,6 +215,7 @@ class Link(asyncio.Protocol):
             if self._seal.names(self.expected):
                 self._greet(self.expected)
             else:
+                self.found = next(filter(self._seal.names, self._owner.looked_for()), None)
                 self.refuse(f"its certificate is not that of node {self.expected!r}", "wrong-member")
 
     def _why_broken(self, error: Broken) -> str:
@@ -229,6 +233,7 @@ class Link(asyncio.Protocol):
 
     def _on_handshake_frame(self, frame: codec.Frame) -> None:
         if isinstance(frame, codec.Refused):
+            self.found = frame.node
             if not frame.quiet:
                 reason = frame.reason[:_REASON_CHARS]
                 about = reason if self.proven else ""
@@ -268,7 +273,8 @@ class Link(asyncio.Protocol):
         elif self.expected is not None and (theirs.node != self.expected or theirs.to != owner.node_id):
             self.refuse(f"{theirs.node!r} answered where {self.expected!r} was expected", "wrong-member")
         elif theirs.to != owner.node_id:
-            self.refuse(f"{theirs.to!r} is not the node at this address; it is {owner.node_id!r}", "wrong-member")
+            reason = f"{theirs.to!r} is not the node at this address; it is {owner.node_id!r}"
+            self.refuse(reason, "wrong-member", owner.node_id)
         elif self._seal is not None and not self._seal.names(theirs.node):
             self.refuse(f"the certificate is not that of node {theirs.node!r}", "wrong-member")
         elif len(theirs.nonce) < _NONCE_MIN_BYTES:

@@ -108,6 +108,8 @@ class Transport:
         self._dialers: dict[tuple[str, str], asyncio.Task[None]] = {}  # (peer, address)
         self._late: set[tuple[str, str]] = set()  # of these, those that dial only while the peer is not connected
         self._first: dict[str, str] = {}  # peer -> where it is to be
+        self._elsewhere: list[tuple[str, str]] = []  # where peers may be besides
+        self._found: dict[str, str] = {}  # peer -> where it answered when another one was dialled there
         self._in_vain: dict[str, float] = {}  # peer -> since when it has been dialled there without success
         self._pending: Pending[Link] = Pending(options)
         self._homes: dict[str, str] = {}  # peer -> the place of its newest connection
@@ -134,9 +136,11 @@ class Transport:
     def set_peers(self, addresses: dict[str, str], elsewhere: Iterable[tuple[str, str]] = ()) -> None:
         """Sets the peers to be connected with, id -> host:port. The lower id dials; the higher one does when nothing
         came of it for a while, because the other may not know of it yet. So does this node where the peers may be
-        besides, `elsewhere`."""
+        besides, `elsewhere`, and where it found them."""
+        self._elsewhere = list(elsewhere)
+        self._found = {peer: address for peer, address in self._found.items() if peer in addresses}
         first = set(addresses.items())
-        wanted = first | {(peer, address) for peer, address in elsewhere if peer in addresses}
+        wanted = first | {(peer, at) for peer, at in (*self._elsewhere, *self._found.items()) if peer in addresses}
         self._late = wanted - {(peer, address) for peer, address in first if peer > self.node_id}
         self._in_vain = {peer: at for peer, at in self._in_vain.items() if self._first.get(peer) == addresses.get(peer)}
         self._first = dict(addresses)
@@ -155,6 +159,18 @@ class Transport:
         if where is None or peer.node < self.node_id or (peer.raft and peer.raft != where):
             return False
         return since is None or self.now() - since < self.options.connect_late_ms / 1000
+
+    def looked_for(self) -> Iterable[str]:
+        """Returns the peers that this node is to be connected with."""
+        return self._first
+
+    def _found_at(self, peer: str | None, address: str) -> None:
+        """Dials a peer, too, where it answered when another one was looked for: it may have moved there, and nobody may
+        be left to tell so. It has to prove itself there like everybody; a stranger's word leads to nowhere that this
+        node has not dialled by itself."""
+        if peer in self._first and self._found.get(peer) != address:
+            self._found[peer] = address
+            self.set_peers(self._first, self._elsewhere)
 
     def drop(self, peer: str) -> None:
         """Closes the link with a peer when everything sent is out; it may be made again when it is not refused."""
@@ -308,6 +324,7 @@ class Transport:
                 await asyncio.shield(link.closed)
                 if link.peer is not None:
                     pause = options.connect_min_ms / 1000
+                self._found_at(link.found, address)
             await asyncio.sleep(pause * self._rng.uniform(0.5, 1.5))
             pause = min(pause * 2, options.connect_max_ms / 1000)
 

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from raftsched.raft import codec
-from raftsched.raft.transport.tls import KeyTls, MutualTls
+from raftsched.raft.transport.tls import KeyTls, MutualTls, Plain, Wire
 from raftsched.security import certificates
 from raftsched.security.certificates import Pair
 from raftsched.system.clock import SystemClock
 from tests.integration.raft.test_transport import Bed, Peer
 from tests.support.patience import until
+from tests.support.ports import closed_port
 from tests.support.raft_cluster import BARRIER, Cluster
 
 NOW_MS = SystemClock().wall_ms()
@@ -93,6 +94,33 @@ def test_the_key_alone_is_not_enough(tmp_path: Path, pair: Pair | None, why: str
             await until(lambda: bed.refused() == {why: 1})
             assert bed.events == []
             await peer.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("guard", ["certificates", "the key alone", "nothing"])
+def test_a_peer_is_found_where_another_one_was_looked_for(tmp_path: Path, guard: str) -> None:
+    """Two members that moved may be told of each other by nobody: the one where this node looks for the other says who
+    it is."""
+
+    def made(node: str) -> Wire | None:
+        if guard == "certificates":
+            return wire(tmp_path, node, signed(node))
+        return Plain() if guard == "nothing" else None
+
+    async def scenario() -> None:
+        async with (
+            Bed(wire=made("b"), connect_late_ms=20) as bed,
+            Bed(wire=made("c"), node="c") as other,
+            Bed(wire=made("x"), node="x") as stranger,
+        ):
+            places = {"a": other.port, "c": closed_port(), "d": stranger.port}
+            bed.transport.set_peers({node: f"127.0.0.1:{port}" for node, port in places.items()})
+            await until(lambda: bed.transport.is_connected("c"))
+            await until(lambda: stranger.refused() or bed.refused())
+            assert bed.transport.peers() == ["c"]
+            assert [event[:2] for event in other.events] == [("up", "b")]
+            bed.transport.set_peers({})
 
     asyncio.run(scenario())
 

@@ -38,15 +38,20 @@ class Bed:
     """A transport of node "b" that records what happens to it."""
 
     def __init__(
-        self, guards: Guards = ALL, wire: Wire | None = None, keys: Iterable[bytes] = (KEY,), **limits: Any
+        self,
+        guards: Guards = ALL,
+        wire: Wire | None = None,
+        keys: Iterable[bytes] = (KEY,),
+        node: str = "b",
+        **limits: Any,
     ) -> None:
         self.sock = listening()
         self.port = self.sock.getsockname()[1]
         self.events: list[tuple[Any, ...]] = []
         self.refusals: dict[str, str] = {}
-        self.hellos = [mine("b")]  # the last one stays
+        self.hellos = [mine(node)]  # the last one stays
         self.transport = Transport(
-            "b",
+            node,
             self.sock,
             keys,
             wire or KeyTls(SystemClock().wall_ms()),
