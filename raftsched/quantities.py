@@ -96,9 +96,25 @@ def parse_size(text: str) -> int:
 
 
 def size_text(size: float) -> str:
-    """Such as 12.3 MiB."""
-    units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
-    while size >= 1024 and len(units) > 1:
-        size /= 1024
+    """Returns a size in units of 1000, such as 12.3 MB."""
+    units = ["bytes", "kB", "MB", "GB", "TB"]
+    while size >= 1000 and len(units) > 1:
+        size /= 1000
         del units[0]
     return f"{size:.0f} {units[0]}" if units[0] == "bytes" else f"{size:.1f} {units[0]}"
+
+
+def duration_text(ms: float) -> str:
+    """Returns a duration as people say it, in two units at most, such as 350 ms, 2.4 s, 1 min 7 s or 3 d 4 h."""
+    if ms < 0:
+        return f"-{duration_text(-ms)}"
+    if ms < 999.5:
+        return f"{ms:.0f} ms"
+    if ms < 9_950:
+        return f"{ms / 1000:.1f} s"
+    seconds = round(ms / 1000)
+    for unit, size, part, least in (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1)):
+        if seconds >= size:
+            rest = seconds % size // least
+            return f"{seconds // size} {unit}" + (f" {rest} {part}" if rest else "")
+    return f"{seconds} s"

@@ -227,7 +227,9 @@ def render_spec() -> str:
 
 
 def render_models() -> str:
-    head = ["from datetime import datetime", "from typing import Any", "import msgspec", ""]
+    enums = "from raftsched.client.generated.enums import RanStateName"
+    warning = "from raftsched.client.generated.job_shapes import JobWarning"
+    head = ["from datetime import datetime", "from typing import Any", "import msgspec", enums, warning, ""]
     return "\n".join([HEAD, *head, *_job_model(), ""])
 
 
@@ -247,6 +249,7 @@ def _job_model() -> list[str]:
         elif f.kind.model.endswith("| None"):
             value = " = None"
         lines.append(f"    {f.name}: {f.kind.model}{value}")
+    lines.append("    warnings: list[JobWarning] = []  # of the write that this answers: what nobody offers now")
     return lines
 
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 
@@ -63,6 +63,15 @@ class AccessSeen:
 
 
 @dataclass(slots=True)
+class WarningsSeen:
+    """Remembers for a moment what jobs are warned of, by what they need (`jobs.warnings`)."""
+
+    at: float = float("-inf")  # of the monotonic clock
+    nodes: list[Any] = field(default_factory=list)  # who could be given runs
+    found: dict[Any, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class ApiContext:
     """The node that answers. What is proposed through it says who asked for it (`auth.callers`)."""
 
@@ -92,6 +101,7 @@ class ApiContext:
     issuer: Issuer = field(default_factory=Issuer)
     peers_seen: Seen = field(default_factory=Seen)
     access_seen: AccessSeen | None = None
+    warnings_seen: WarningsSeen = field(default_factory=WarningsSeen)
     _settings: Settings | None = None
     _settings_at: float = 0.0
     _defaults: dict[str, NamespaceDefaults] = field(default_factory=dict)

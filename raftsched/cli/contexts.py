@@ -9,12 +9,20 @@ import click
 from raftsched import names
 from raftsched.cli.context_file import read_contexts, write_contexts
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import Listing, format_option
-from raftsched.cli.terminal.output import TRUST, print_json, print_table
+from raftsched.cli.lazy import Listing
+from raftsched.cli.remote import format_option
+from raftsched.cli.terminal.output import TRUST, print_rows
+from raftsched.cli.terminal.table import Column
 from raftsched.client.contexts import Context
 from raftsched.client.trust import Trust
 from raftsched.errors import Exit
 
+_COLUMNS = [
+    Column("USED", lambda c: "*" if c["current"] else " ", "state", 1),
+    Column("NAME", lambda c: c["name"], "name", 2),
+    Column("SERVER", lambda c: c["server"], "text", 3),
+    Column("TOKEN", lambda c: c["token"], "state", 4),
+]
 _FILE = click.Path(exists=True, dir_okay=False, resolve_path=True)
 
 
@@ -44,21 +52,17 @@ def list_(fmt: str) -> None:
         }
         for name, context in sorted(found.items())
     ]
-    if fmt == "json":
-        print_json({"items": rows})
-    elif fmt == "name":
-        for row in rows:
-            click.echo(row["name"])
-    elif rows:
-        print_table(
-            ["", "NAME", "SERVER"], [["*" if r["current"] else "", str(r["name"]), str(r["server"])] for r in rows]
-        )
-    else:
-        click.echo("no contexts; make one: raftsched contexts set prod https://10.0.0.1:7401", err=True)
+    print_rows(
+        fmt,
+        rows,
+        _COLUMNS,
+        lambda row: str(row["name"]),
+        "no contexts; make one: raftsched contexts set prod https://10.0.0.1:7401",
+    )
 
 
 @contexts.command("set")
-@click.argument("name")
+@click.argument("name", metavar="CONTEXT")
 @click.argument("server", metavar="URL[,URL]")
 @click.option("--use", "used", is_flag=True, help="Use it from now on, too.")
 @click.option(
@@ -113,7 +117,7 @@ def set_(
 
 
 @contexts.command()
-@click.argument("name", required=False)
+@click.argument("name", metavar="[CONTEXT]", required=False)
 @click.option("--none", is_flag=True, help="Use none.")
 def use(name: str | None, none: bool) -> None:
     """Use a context from now on.
@@ -132,7 +136,7 @@ def use(name: str | None, none: bool) -> None:
 
 
 @contexts.command()
-@click.argument("name")
+@click.argument("name", metavar="CONTEXT")
 def delete(name: str) -> None:
     """Forget a context.
 

@@ -6,15 +6,13 @@ import functools
 import json
 import os
 import re
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from raftsched import names
-from raftsched.cli.failures import failure
-from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT, YAML
+from raftsched.cli.terminal.output import FORMAT, FORMATS, TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT
 from raftsched.client.trust import SYSTEM, Trust, from_environment
 from raftsched.surface.plain import jobs
 
@@ -24,38 +22,27 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _DEV = ".raftsched/dev/dev.json"  # where dev/state.py keeps what runs in this directory
+GAVE_NOTHING = "if a command in $(...) was to give it, that one gave nothing, and said why"
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}", re.ASCII)  # a job id: 13 characters of Crockford base32
 
 
 def _format(ctx: click.Context, _: click.Parameter, value: str) -> str:
-    """Turns YAML into JSON: for the commands it is JSON that is printed another way."""
-    if value == "yaml":
-        ctx.meta[YAML] = True
-        return "json"
-    return value
+    """Returns the format that a command has to know; what was said is noted where that is another one."""
+    if FORMATS[value] != value:
+        ctx.meta[FORMAT] = value
+    return FORMATS[value]
 
 
 format_option = click.option(
     "-o",
     "--output",
     "fmt",
-    type=click.Choice(["table", "json", "yaml", "name"]),
+    type=click.Choice(list(FORMATS)),
     default="table",
     show_default=True,
     callback=_format,
-    help="How to print: for people, for programs, or names only.",
+    help="For people (wide: all columns, whole), for programs (jsonl: an object a line), or names only.",
 )
-
-
-class Listing(click.Group):
-    """A group that lists when no sub-command is given."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if ctx.resilient_parsing:
-            return super().parse_args(ctx, args)  # for completion: what is there to be said
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
 
 
 def remote(function: _F) -> _F:
@@ -79,15 +66,26 @@ def remote(function: _F) -> _F:
         own_insecure: bool,
         **kwargs: Any,
     ) -> Any:
-        token = said_token(ctx)
-        trust = Trust(own_ca, own_cert, own_key, own_insecure).over(ctx.meta.get(TRUST, SYSTEM))
-        trust = trust.over(from_environment(os.environ))
-        if server is None:
-            token = token or ctx.meta.get(TOKEN_OF_CONTEXT)
-            trust = trust.over(ctx.meta.get(TRUST_OF_CONTEXT, SYSTEM))
-        return function(client(server or ctx.find_root().obj, token, trust), *args, **kwargs)
+        return function(client_of(ctx, server, Trust(own_ca, own_cert, own_key, own_insecure)), *args, **kwargs)
 
     return wrapped  # type: ignore[return-value]
+
+
+def client_again(ctx: click.Context) -> Client:
+    """Returns the client that a command has whose options are these."""
+    own = {name: ctx.params.get(name) for name in ("server", "own_ca", "own_cert", "own_key", "own_insecure")}
+    trust = Trust(own["own_ca"], own["own_cert"], own["own_key"], bool(own["own_insecure"]))
+    return client_of(ctx, own["server"], trust)
+
+
+def client_of(ctx: click.Context, server: str | None, trust: Trust = SYSTEM) -> Client:
+    """Returns a client of this --server, or of what the options before the command said. Raises a usage error."""
+    token = said_token(ctx)
+    trust = trust.over(ctx.meta.get(TRUST, SYSTEM)).over(from_environment(os.environ))
+    if server is None:
+        token = token or ctx.meta.get(TOKEN_OF_CONTEXT)
+        trust = trust.over(ctx.meta.get(TRUST_OF_CONTEXT, SYSTEM))
+    return client(server or ctx.find_root().obj, token, trust)
 
 
 def said_token(ctx: click.Context) -> Token:
@@ -172,6 +170,20 @@ def options(*added: Callable[[Any], Any]) -> Callable[[_F], _F]:
     return decorate
 
 
+def everything_option(name: str, help: str) -> tuple[Callable[[Any], Any], ...]:
+    """Returns the option for all there is, as `everything`, and --all, which says what to use instead: in lists it
+    means "no limit", and who has that habit must not do something to all."""
+
+    def refuse(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value:
+            raise click.UsageError(f"--all means 'no limit' in lists, and nothing here; say {name} if you mean all")
+
+    return (
+        click.option(name, "everything", is_flag=True, help=help),
+        click.option("--all", is_flag=True, hidden=True, expose_value=False, callback=refuse),
+    )
+
+
 def check_namespace(text: str) -> str:
     """Returns the text. Raises a usage error when it is no namespace."""
     if not names.NAMESPACE.allows(text):
@@ -192,6 +204,9 @@ def find_job(client: Client, ref: str) -> dict[str, Any]:
     first."""
     from raftsched.client.errors import ClientError
 
+    if not ref:
+        raise click.UsageError(f"an empty text names no job; {GAVE_NOTHING}")
+
     if "/" not in ref and _ID.fullmatch(ref):
         try:
             return dict(client.get(jobs.GET.format(id=ref)))
@@ -206,34 +221,6 @@ def find_job(client: Client, ref: str) -> dict[str, Any]:
         if e.status != 404 or e.code != "not-found":
             raise
         raise ClientError("not-found", f"there is no job {ref!r}; see 'raftsched jobs list'", status=404) from None
-
-
-def each(refs: Sequence[str], act: Callable[[str], None]) -> None:
-    """Acts on all of them, also after one that fails. Ends the command with the exit code of the first failure.
-
-    When no node answers, the rest is not tried.
-    """
-    from raftsched.client.errors import ClientError
-
-    if len(refs) == 1:
-        act(refs[0])
-        return
-    code = 0
-    for n, ref in enumerate(refs, 1):
-        try:
-            act(ref)
-        except (ClientError, click.UsageError) as e:
-            failed = failure(e) if isinstance(e, ClientError) else e
-            code = code or failed.exit_code
-            alone = isinstance(e, ClientError) and e.code == "unreachable"
-            about = "" if alone or repr(ref) in failed.message else f"{ref}: "
-            click.echo(f"raftsched: {about}{failed.message}", err=True)
-            if alone and refs[n:]:
-                click.echo(f"raftsched: not tried: {' '.join(refs[n:])}", err=True)
-            if alone:
-                break
-    if code:
-        sys.exit(code)
 
 
 def job_ref(job: dict[str, Any]) -> str:

@@ -139,19 +139,27 @@ class Client:
 
     def items(self, path: str, query: Mapping[str, Any], most: int | None) -> Iterator[dict[str, Any]]:
         """Gives the items of a list, page after page, `most` of them (None: all)."""
+        for page, _ in self.pages(path, query, most):
+            yield from page
+
+    def pages(
+        self, path: str, query: Mapping[str, Any], most: int | None, cursor: str | None = None
+    ) -> Iterator[tuple[list[dict[str, Any]], str | None]]:
+        """Gives a list page by page, `most` items of it (None: all), each with the cursor of what comes after it; None:
+        nothing does. `cursor`: after which it begins."""
         left = most
-        cursor: str | None = None
         while left is None or left > 0:
-            page = min(1000, left) if left is not None else 1000
-            answer = self.get(path, {**query, "limit": page, "cursor": cursor})
+            answer = self.get(path, {**query, "limit": min(1000, left or 1000), "cursor": cursor})
             if not isinstance(answer, dict) or not isinstance(answer.get("items"), list):
                 raise NotRaftschedError("not-raftsched", f"{self.servers[0]} is not raftsched: its answer has no items")
-            for item in answer["items"]:
-                yield item
-                if left is not None:
-                    left -= 1
-            before, cursor = cursor, answer.get("next")
-            if not cursor or cursor == before:  # an empty page may go on: the node looks at so many rows at a time
+            before, cursor = cursor, answer.get("next") or None
+            if cursor == before:
+                cursor = None
+            page = answer["items"][:left]
+            if left is not None:
+                left -= len(page)
+            yield page, cursor
+            if cursor is None:  # an empty page may go on: the node looks at so many rows at a time
                 return
 
     def _exchange(self, method: str, path: str, repeatable: bool | None) -> Exchange:

@@ -28,6 +28,7 @@ class Created(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     namespace: str = "default"
     created: bool = True
+    warnings: tuple[records.JobWarning, ...] = ()  # what it asks for that nobody offers now; none of a batch
 
 
 class Sweep(msgspec.Struct, frozen=True, kw_only=True):

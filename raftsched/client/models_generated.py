@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 
+from raftsched.client.generated.enums import RanStateName
+from raftsched.client.generated.job_shapes import JobWarning
+
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A job: its state, then its content."""
@@ -29,6 +32,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     last_executor: str | None
     error: str | None  # that suspended it
     resumes_at: datetime | None = None  # it was paused until then
+    last_state: RanStateName | None = None  # of the run that ended last
+    last_duration_ms: int | None = None  # of the last attempt of that run; None: it never started
     # its content, as given, with the defaults filled in
     trigger: dict[str, Any] | None = None
     triggers: list[dict[str, Any]] = []
@@ -58,3 +63,4 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     placement: dict[str, Any] | None = None
     notify: dict[str, Any] | list[dict[str, Any]] | None = None
     retention: dict[str, Any] | None = None
+    warnings: list[JobWarning] = []  # of the write that this answers: what nobody offers now

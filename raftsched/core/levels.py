@@ -67,7 +67,7 @@ HISTORY = {
     5: "a second copy of output",
     6: "deliveries on nodes only; sessions of remote workers that are their token's; an audit by subject; "
     "variables of jobs, and those that nodes take from them; the time zone data that times are computed with; "
-    "when there was a backup; jobs that are alike by one command",
+    "when there was a backup; jobs that are alike by one command; how the last run of a job ended",
 }
 
 # What apply does otherwise from a level on.
@@ -83,6 +83,7 @@ FAILING_IS_NOTED = 6  # of webhooks, since when none of their attempts has succe
 BACKUPS_ARE_NOTED = 6  # how far the log is kept elsewhere is a part of the state
 MISSED_RUN_WAITS = 6  # the one run that makes up for missed times waits for the run that goes on
 FIRST_START_COUNTS = 6  # a run starts with the first attempt that does, also where one before it was lost unstarted
+LAST_END_IS_KEPT = 6  # in the job's row: how its last run ended, and how long that took
 SKIPS_ARE_JOINED = 6  # due times of a job next to each other that did not start in time are one record
 
 # What proposers do otherwise, because all nodes can tell what it means.

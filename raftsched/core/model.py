@@ -357,6 +357,8 @@ class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     )
     moved: Moved | None = None  # when new time zone data last gave it another next time
     dropped_ms: int = 0  # the newest of its due times whose row was dropped from history; from level 6 on
+    last_state: InstanceState | None = None  # of the run that ended last, whether it is kept or not; from level 6 on
+    last_duration_ms: int | None = None  # of that run's last attempt; None: it never started
 
     @property
     def hash_id(self) -> int:

@@ -40,6 +40,7 @@ _OF_CRON = {  # variables that some cron reads itself
     "CONTENT_TRANSFER_ENCODING": "mails it in this encoding", "START_HOURS_RANGE": "keeps to these hours",
 }  # fmt: skip
 _FLAGS_LEFT_OUT = {"n": "nothing is mailed, whatever becomes of a run", "q": "each run is recorded"}
+_ADDRESS = re.compile(r"\w[\w.+-]*@[\w.-]+", re.ASCII)
 _REFERENCE = re.compile(r"(?<!\\)\$(?:[A-Za-z_]|\{[A-Za-z_])", re.ASCII)
 
 
@@ -222,7 +223,10 @@ def _set(around: _Environment, number: int, name: str, value: str, tab: Crontab)
             )
     elif name == "MAILTO":
         if value:
-            tab.notes.append((number, "MAILTO: nothing is mailed; output is kept with each run"))
+            whom = value.partition(",")[0].strip()[:60]
+            whom = whom if _ADDRESS.fullmatch(whom) else "ADDRESS"
+            how = f"raftsched webhooks create NAME --email {whom} --smtp HOST --from ADDRESS --event failed"
+            tab.notes.append((number, f"MAILTO: nothing is mailed by itself; '{how}' mails when runs fail"))
     elif name == "RANDOM_DELAY":
         digits = value.isascii() and value.isdigit() and len(value) < 5
         around.random_delay = int(value) if digits and int(value) <= 1440 else 0

@@ -8,6 +8,7 @@ documents say more.
 from raftsched.doctor.all_checks import examine
 from raftsched.doctor.checks import CHECKS, STATES, Check, Finding, State, of_checks, worst
 from raftsched.doctor.facts import Facts, Pauses, Tokens, WorkerSeen
+from raftsched.doctor.joining import joined, worst_first
 from raftsched.doctor.samples import Samples, samples_of
 
 __all__ = [
@@ -22,7 +23,9 @@ __all__ = [
     "Tokens",
     "WorkerSeen",
     "examine",
+    "joined",
     "of_checks",
     "samples_of",
     "worst",
+    "worst_first",
 ]

@@ -155,17 +155,20 @@ def programs(facts: Facts) -> Iterator[Finding]:
     found = _by_label(facts, "jobs_as")
     held = tuple(found.get("held back", ()))
     if held:
-        says = f"{', '.join(held)} offers http and call only, for jobs would run as the node's own user"
+        offer = "offers" if len(held) == 1 else "offer"
+        says = f"{', '.join(held)} {offer} http and call only, for jobs would run as the node's own user"
         do = "start it with --run-as default=USER, or with --executors http,call"
         yield Finding("programs", "warn", says, do, held)
     own = tuple(found.get("the node's user", ()))
     if own:
-        says = f"{', '.join(own)} runs jobs as its own user: who may create one reads the cluster key, and is an admin"
+        runs = "runs jobs as its" if len(own) == 1 else "run jobs as their"
+        says = f"{', '.join(own)} {runs} own user: whoever may create one can read the cluster key, and so is an admin"
         do = "give them a user of their own (--run-as default=USER), or leave programs to workers (--executors http)"
         yield Finding("programs", "warn", says, do, own)
     unfit = _by_label(facts, "no_python")
     for users, nodes in unfit.items():
-        says = f"{', '.join(nodes)} runs no python and call jobs as {users}, who cannot start its Python"
+        run = "runs" if len(nodes) == 1 else "run"
+        says = f"{', '.join(nodes)} {run} no python and call jobs as {users}, who cannot start the node's Python"
         do = "its log says why: let them read it (chmod o+rx), start it with another Python, or --run-as another user"
         yield Finding("programs", "warn", says, do, tuple(nodes))
     if found and not held and not own and not unfit:

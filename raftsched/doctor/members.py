@@ -13,6 +13,7 @@ from raftsched.quantities import format_duration
 ELECTIONS_MS = 15 * 60_000
 ELECTIONS = 3  # within that
 REFUSED = 10  # within what is lately
+_WRONG = ("wrong-key", "tls", "malformed", "wrong-member")
 APPLIED = "raftsched_raft_applied_index"
 HELD_S = 0.25  # as the alert has it (deploy/prometheus/alerts.yml)
 
@@ -140,18 +141,29 @@ def elections(facts: Facts) -> Iterator[Finding]:
 
 
 def raft_port(facts: Facts) -> Iterator[Finding]:
-    well = True
-    for node, samples in facts.samples.items():
-        refused = {
-            why: int(lately(samples, "refused", why)) for why in ("wrong-key", "tls", "malformed", "wrong-member")
-        }
-        if sum(refused.values()) > REFUSED:
-            well = False
-            says = ", ".join(f"{count} ({why})" for why, count in refused.items() if count)
-            do = f"the log of {node} names the hosts: mend a member's key or certificate, close the port to all others"
-            yield Finding("raft-port", "warn", f"{node} refused within 15 minutes: {says}", do, (node,))
-    if well and any(facts.samples.values()):
+    """A member that is not connected, while others refuse keys or certificates, is likely to be who knocks."""
+    refused = {
+        node: {why: count for why in _WRONG if (count := int(lately(samples, "refused", why)))}
+        for node, samples in facts.samples.items()
+    }
+    apart = tuple(n["id"] for n in facts.cluster["nodes"] if not n.get("alive"))
+    suspect = apart and any(count for whys in refused.values() for why, count in whys.items() if why != "malformed")
+    busy = {node: whys for node, whys in refused.items() if sum(whys.values()) > (0 if suspect else REFUSED)}
+    if busy:
+        said = (f"{node} refused {_counts(whys)}" for node, whys in busy.items())
+        says = f"within 15 minutes {'; '.join(said)}"
+        log = f"the log of {next(iter(busy))} names the hosts"
+        do = f"{log}: mend a member's key or certificate, close the port to all others"
+        if suspect:
+            says += f"; {', '.join(apart)} is connected with nobody, and may be who has a wrong key or certificate"
+            do = f"compare the cluster key and the certificate of {', '.join(apart)} with those of the others; {do}"
+        yield Finding("raft-port", "warn", says, do, (*(apart if suspect else ()), *busy))
+    elif any(facts.samples.values()):
         yield Finding("raft-port", "ok", "hardly any connection was refused lately")
+
+
+def _counts(whys: dict[str, int]) -> str:
+    return ", ".join(f"{count} ({why})" for why, count in whys.items())
 
 
 def loop_held(facts: Facts) -> Iterator[Finding]:

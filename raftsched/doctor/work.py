@@ -94,7 +94,7 @@ def remote_workers(facts: Facts) -> Iterator[Finding]:
 def placement(facts: Facts) -> Iterator[Finding]:
     unplaceable = _most(facts, UNPLACEABLE)
     if unplaceable:
-        do = "raftsched instances list --state WAITING, then instances explain of one: it names what is missing"
+        do = "raftsched runs list --state WAITING, then runs explain of one: it names what is missing"
         yield Finding("placement", "warn", f"{unplaceable:,} runs fit no node", do)
     else:
         yield Finding("placement", "ok", "there is a node for every run")
@@ -130,7 +130,7 @@ def waits(facts: Facts) -> Iterator[Finding]:
     long = sorted(((s, q) for q, s in oldest.items() if s > WAIT_S and q not in stopped), reverse=True)
     if long:
         said = ", ".join(f"{queue} {format_duration(int(s) * 1000)}" for s, queue in long[:_SHOWN])
-        do = "raftsched instances explain of it says for what; more slots or workers, or a higher limit of the queue"
+        do = "raftsched runs explain of it says for what; more slots or workers, or a higher limit of the queue"
         yield Finding("waits", "warn", f"the longest in a queue: {said}", do)
     elif any(facts.samples.values()):
         yield Finding("waits", "ok", f"none for more than {format_duration(WAIT_S * 1000)}, but in paused queues")
@@ -152,7 +152,7 @@ def late(facts: Facts) -> Iterator[Finding]:
         )
         yield Finding("late", "warn", f"{slow:,} of {made:,} runs within 15 minutes were made more than 1s late", do)
     elif behind >= SLOW_LEAST and behind > SLOW_SHARE * started:
-        do = "they wait: raftsched instances explain of one says for what; more slots or workers, or a higher limit"
+        do = "they wait: raftsched runs explain of one says for what; more slots or workers, or a higher limit"
         yield Finding("late", "warn", f"{behind:,} of {started:,} runs within 15 minutes started more than 1m late", do)
     elif made or started:
         yield Finding("late", "ok", f"{made:,} were made and {started:,} started within 15 minutes, hardly any late")
@@ -179,9 +179,7 @@ def failing(facts: Facts) -> Iterator[Finding]:
     if bad:
         said = ", ".join(f"{name} {f:,} of {count:,}" for name, (f, count) in sorted(bad.items())[:_SHOWN])
         first = min(bad)
-        do = (
-            f"raftsched instances list -N {first} --state FAILED names the jobs, raftsched jobs revisions their changes"
-        )
+        do = f"raftsched runs list -N {first} --state FAILED names the jobs, raftsched jobs revisions their changes"
         yield Finding("failing", "warn", f"attempts that failed within 15 minutes: {said}", do)
     elif ended:
         yield Finding("failing", "ok", "in no namespace more than half of the attempts")

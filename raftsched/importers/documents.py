@@ -16,6 +16,7 @@ import click
 READ_ONLY = (  # what answers add to a job
     "id", "state", "revision", "next_fire_at", "last_instance", "created_at", "modified_at", "running", "active",
     "runs", "failures_in_a_row", "last_start_at", "last_end_at", "last_executor", "error", "resumes_at",
+    "last_state", "last_duration_ms", "warnings",
 )  # fmt: skip
 FILE_MAX = 256 << 20  # bytes
 VALUES_MAX = 5_000_000  # of one YAML document, aliases written out

@@ -101,6 +101,9 @@ def _read(argument: str) -> tuple[str, bytes]:
 
 def _recognised(name: str, data: bytes) -> str:
     found = recognised(name, data)
+    if found is None and not data.strip():
+        more = "; if a command was to write it, that one wrote nothing, and said why" if name == "stdin" else ""
+        raise click.UsageError(f"{name} is empty{more}")
     if found is None:
         raise click.UsageError(f"{name} is not recognised; say what it is with --from: {', '.join(KINDS)}")
     return found

@@ -16,7 +16,8 @@ AfterEnd = Literal["succeeded", "failed", "ended"]  # of the runs that a job fol
 CalendarAction = Literal["skip", "move"]  # of what falls into excluded time
 OverlapName = Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
 LiveStateName = Literal["WAITING", "LAUNCHED", "RUNNING", "RETRYING"]  # of instances that are not at their end
-EndStateName = Literal["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"]
+RanStateName = Literal["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED"]  # of those that ended and were not left out
+EndStateName = Literal[RanStateName, "SKIPPED"]
 InstanceStateName = Literal[LiveStateName, EndStateName]
 RoleName = Literal["worker", "viewer", "editor", "operator", "admin"]  # from the least to the most
 

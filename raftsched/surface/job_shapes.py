@@ -6,10 +6,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from raftsched.surface.enums import JobState
+from raftsched.surface.enums import JobState, RanStateName
 from raftsched.surface.jobs_generated import JobIn, JobShown
 from raftsched.surface.operation import Special
 from raftsched.surface.scalars import Time, TimeText
+from raftsched.surface.sdk import record
 from raftsched.surface.specials import PROBLEM, mergeable, or_null, part_of, plain, without_null
 
 
@@ -34,9 +35,20 @@ class JobOut(msgspec.Struct):
     last_executor: str | None
     error: str | None  # that suspended it
     resumes_at: TimeText | None = None  # it was paused until then
+    last_state: RanStateName | None = None  # of the run that ended last
+    last_duration_ms: int | None = None  # of the last attempt of that run; None: it never started
 
 
-READ_ONLY = frozenset(JobOut.__struct_fields__) - {"name", "namespace"}
+@record("JobWarning")
+class WarningOut(msgspec.Struct):
+    """Names what a job asks for that nobody offers now; it is made all the same. `field`: of the job."""
+
+    code: str  # no-executor, no-queue
+    field: str
+    detail: str
+
+
+READ_ONLY = frozenset((*JobOut.__struct_fields__, "warnings")) - {"name", "namespace"}
 FIELDS = (*JobOut.__struct_fields__, *JobShown.__struct_fields__)  # of a job in an answer
 
 
@@ -48,6 +60,13 @@ class BatchMade(msgspec.Struct, gc=False):
     state: JobState
     revision: int
     next_fire_at: Time | None
+
+
+_WARNINGS = {
+    "description": "What it asks for that nobody offers now: in answers to writes, where there is something.",
+    "type": "array",
+    "items": {"$ref": "#/components/schemas/WarningOut"},
+}
 
 
 def _job(schemas: dict[str, Any]) -> dict[str, Any]:
@@ -64,7 +83,7 @@ def _job(schemas: dict[str, Any]) -> dict[str, Any]:
         "title": "Job",
         "description": "A job in an answer: its state, and its content with defaults filled in.",
         "type": "object",
-        "properties": {**state, **content},
+        "properties": {**state, **content, "warnings": _WARNINGS},
         "required": [*state, *content],
     }
 
@@ -93,8 +112,8 @@ def _replacement(schemas: dict[str, Any]) -> dict[str, Any]:
     return {**whole, "title": "JobReplacement", "description": _replacement.__doc__, "properties": properties}
 
 
-JOB = Special("Job", (JobIn, JobOut), _job)
-JOB_PART = Special("JobPart", (JobIn, JobOut), lambda schemas: part_of(_job(schemas), "JobPart"))
+JOB = Special("Job", (JobIn, JobOut, WarningOut), _job)
+JOB_PART = Special("JobPart", (JobIn, JobOut, WarningOut), lambda schemas: part_of(_job(schemas), "JobPart"))
 JOB_PATCH = Special("JobPatch", (JobIn,), _patch)
 JOB_REPLACEMENT = Special("JobReplacement", (JobIn,), _replacement)
 BATCH = Special(

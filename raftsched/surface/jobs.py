@@ -44,10 +44,13 @@ class JobFilter(msgspec.Struct):
     created_to: Time
     next_from: Time
     next_to: Time
+    failing: bool  # the run that ended last failed or timed out, or the one before those that were killed since
+    late: bool  # due more than a second ago, and the run has not begun
     order: Literal["asc", "desc"]
 
 
-FILTERS = tuple(name for name in JobFilter.__struct_fields__ if name != "order")
+LIST_ONLY = ("failing", "late", "order")  # what goes by how runs are now: no action on many jobs is made by it
+FILTERS = tuple(name for name in JobFilter.__struct_fields__ if name not in LIST_ONLY)
 ADDRESS = JOB.partition("{")[0]  # of a job, before its id
 STATES = several_of(get_args(JobState))
 BATCH_BODY_MAX = 16 * 1024 * 1024  # bytes
@@ -68,16 +71,18 @@ class JobDeleted(msgspec.Struct):
     ending: int
 
 
-@record("Checked", since={"more": False})
+@record("Checked", since={"more": False, "warnings": []})
 class CheckedOut(msgspec.Struct):
     """A job that could be written, and the `result` that this would have. `job`: its content, defaults filled in.
-    `description` and `next`: its trigger in words, and its next times."""
+    `description` and `next`: its trigger in words, and its next times. `warnings`: what it asks for that nobody offers
+    now; it would be written all the same."""
 
     result: Result
     job: dict[str, Any]
     description: str
     next: list[Moment]
     more: bool
+    warnings: list[job_shapes.WarningOut]
 
 
 class ComparisonOut(msgspec.Struct):
@@ -90,11 +95,12 @@ class ComparisonOut(msgspec.Struct):
 
 class ComparedOut(msgspec.Struct, omit_defaults=True):
     """`refused`: by the `detail`, as a PUT of the job would be. `etag`: of the job that there is, for the If-Match of
-    that PUT."""
+    that PUT. `warnings`: of one that would be written, what it asks for that nobody offers now."""
 
     result: Literal["created", "changed", "unchanged", "refused"]
     detail: str | None = None
     etag: str | None = None
+    warnings: list[job_shapes.WarningOut] = []
 
 
 class ComparedPage(msgspec.Struct):
@@ -339,7 +345,7 @@ LIST = listing(
     "List jobs",
     job_shapes.JOB,
     "A page of jobs.",
-    (*FILTERS, "order", "fields"),
+    (*FILTERS, *LIST_ONLY, "fields"),
     part=job_shapes.JOB_PART,
     schemas={"state": STATES, "fields": several_of(job_shapes.FIELDS)},
     says="In the order of their creation; by name where a namespace and a name or prefix are given; by next fire time "

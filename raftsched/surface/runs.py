@@ -176,6 +176,7 @@ class InstanceFilter(msgspec.Struct):
     from_: Time = field(name="from")
     to: Time
     dead_letter: bool
+    late: bool  # began more than a second after it was due
 
 
 @typed_dict(
@@ -247,7 +248,7 @@ RECENT_JOBS_MAX = 50
 RECENT_MAX = 50  # runs of each
 RECENT_DEFAULT = 30
 
-_FILTERS = ("state", "node", "worker", "from", "to", "dead_letter", "fields", "limit", "cursor", *READ)
+_FILTERS = ("state", "node", "worker", "from", "to", "dead_letter", "late", "fields", "limit", "cursor", *READ)
 _SCHEMAS = {"state": INSTANCE_STATES, "fields": several_of(FIELDS)}
 _PAGE = Reply(
     PageOf(AnyOf((InstanceOut, partial("InstancePart", InstanceOut)))),

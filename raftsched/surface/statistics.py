@@ -34,9 +34,9 @@ class DistributionOut(msgspec.Struct):
 @record("Stats", names={"from_": "since", "to": "until"})
 class StatsOut(msgspec.Struct):
     """Instances that were due from `from` to before `to`. `complete`: all of them were looked at, back to
-    `counted_from`. `lateness` is that of first starts after due time and jitter, `duration` that of attempts that
-    ended by themselves. `skipped_fires`: due times that did not run, of which a record may stand for
-    many."""
+    `counted_from`. Of a job without `from`: since it was made, or its first run was due. `lateness` is that of first
+    starts after due time and jitter, `duration` that of attempts that ended by themselves. `skipped_fires`: due times
+    that did not run, of which a record may stand for many."""
 
     from_: TimeText = msgspec.field(name="from")
     to: TimeText

@@ -14,8 +14,8 @@ import click
 
 import raftsched
 from raftsched.api.routes import ROUTES
+from raftsched.cli.lazy import Listing
 from raftsched.cli.main import cli
-from raftsched.cli.remote import Listing
 
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 _INDENTED = re.compile(r"(?<=\n\n)((?: {4}\S.*\n)+)")

@@ -33,12 +33,12 @@ Told = dict[str, dict[str, float]]  # samples by node
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     # The checks, which a node starts without: it takes a few ms to import them.
     from raftsched.api.cluster.doctor_facts import facts_of
-    from raftsched.doctor import examine, worst
+    from raftsched.doctor import examine, joined, worst, worst_first
 
     cluster = await seen(ctx, call.request)
     told, silent = await call.request.app[METRICS].of(ctx, call.request, cluster.nodes)
     facts = await facts_of(ctx, call.request, cluster, told, silent)
-    found = list(examine(facts))
+    found = worst_first(joined(examine(facts)))
     items = [FindingOut(f.check, f.state, f.detail, f.do or None, list(f.nodes), f.why, f.see) for f in found]
     return reply_value(DoctorOut(worst(found), ctx.node_id, items))
 

@@ -15,6 +15,7 @@ from raftsched.api.http.replies import GUARDS, STRICT, job_of, propose_one
 from raftsched.api.jobs.parse import create_command, read_job
 from raftsched.api.jobs.render import job_json
 from raftsched.api.jobs.resolving import refresh_defaults, retry_on_stale_defaults
+from raftsched.api.jobs.warnings import warned
 from raftsched.api.resources.webhooks_seen import check_notify
 from raftsched.core.commands import Accepted
 from raftsched.core.ids import job_text
@@ -40,6 +41,7 @@ async def create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
 def made(ctx: ApiContext, accepted: Accepted) -> tuple[int, str, bytes]:
     job = job_of(accepted)
     body = job_json(job, ctx.now_ms(), ctx.calendar, ctx.live_attempt(job))
+    body = warned(ctx, body, job.policy, job.namespace)
     ident = job_text(job.id)
     headers = f"Content-Type: application/json\r\nETag: {job_etag(ident, job.revision)}\r\n"
     if not accepted.created:

@@ -17,6 +17,7 @@ from raftsched.api.http.origins import allow
 from raftsched.api.http.preconditions import etag_of, not_modified
 from raftsched.api.http.problems import from_rejected
 from raftsched.api.jobs.render import etag, job_json
+from raftsched.api.jobs.warnings import warned
 from raftsched.api.resources.users import naming_users
 from raftsched.core.commands import Accepted, Rejected
 from raftsched.core.ids import job_text
@@ -63,10 +64,21 @@ def reply_tagged(request: web.Request, value: object, revision: int, location: s
 
 
 def reply_job(ctx: ApiContext, job: Job, status: int = 200, *, location: bool = False) -> web.Response:
+    return reply(job_json(job, ctx.now_ms(), ctx.calendar, ctx.live_attempt(job)), status, _headers(job, location))
+
+
+def reply_written(ctx: ApiContext, job: Job, *, created: bool = False) -> web.Response:
+    """Answers a write of a job's content: with what it asks for that nobody offers now."""
+    body = job_json(job, ctx.now_ms(), ctx.calendar, ctx.live_attempt(job))
+    body = warned(ctx, body, job.policy, job.namespace)
+    return reply(body, 201 if created else 200, _headers(job, created))
+
+
+def _headers(job: Job, location: bool) -> dict[str, str]:
     headers = {"ETag": etag(job)}
     if location:
         headers["Location"] = f"{ADDRESS}{job_text(job.id)}"
-    return reply(job_json(job, ctx.now_ms(), ctx.calendar, ctx.live_attempt(job)), status, headers)
+    return headers
 
 
 def reply_page(

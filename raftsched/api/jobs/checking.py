@@ -31,6 +31,7 @@ from raftsched.api.jobs.notify import refuse_unknown
 from raftsched.api.jobs.parse import Content, read_job
 from raftsched.api.jobs.render import content_json
 from raftsched.api.jobs.targets import check_tag
+from raftsched.api.jobs.warnings import found_as_json
 from raftsched.api.resources.webhooks_seen import refuse_unseen
 from raftsched.api.rows import requested_job
 from raftsched.api.serving import serves
@@ -181,5 +182,6 @@ async def _reply(
     if job is None:
         head["suspended"] = content.suspended
     whole = content_json(msgspec.json.encode(head), content.body, content.policy)
-    fields = {"result": result, "job": msgspec.Raw(whole), **shown}
+    found = found_as_json(ctx, policy, namespace) or b"[]"
+    fields = {"result": result, "job": msgspec.Raw(whole), **shown, "warnings": msgspec.Raw(found)}
     return reply(msgspec.json.encode(fields))

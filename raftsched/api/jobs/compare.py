@@ -22,6 +22,7 @@ from raftsched.api.jobs.endpoints import identify
 from raftsched.api.jobs.parse import Content, read_job, too_large
 from raftsched.api.jobs.render import etag
 from raftsched.api.jobs.texts import job_texts
+from raftsched.api.jobs.warnings import warnings_now
 from raftsched.api.rows import get_named
 from raftsched.api.serving import serves
 from raftsched.cluster_settings import Settings
@@ -50,12 +51,12 @@ async def compare_all(ctx: ApiContext, call: Call[Any]) -> web.Response:
     items = []
     for text in texts:
         with ctx.read() as view:
-            items.append(_compared(view, text, settings, now_ms))
+            items.append(_compared(ctx, view, text, settings, now_ms))
         await slices.turn()
     return reply_value(jobs.ComparedPage(items))
 
 
-def _compared(view: ReadView, raw: bytes, settings: Settings, now_ms: int) -> jobs.ComparedOut:
+def _compared(ctx: ApiContext, view: ReadView, raw: bytes, settings: Settings, now_ms: int) -> jobs.ComparedOut:
     try:
         if len(raw) > settings.body_max_bytes:
             raise too_large(len(raw), settings.body_max_bytes)
@@ -71,10 +72,12 @@ def _compared(view: ReadView, raw: bytes, settings: Settings, now_ms: int) -> jo
         return jobs.ComparedOut("refused", "; ".join(where) or problem.detail)
     except (ValueError, RecursionError):
         return jobs.ComparedOut("refused", "This is no job.")
+    if job is not None and _is_same(view, _as_exported(job, content), content):
+        return jobs.ComparedOut("unchanged", etag=etag(job))
+    warnings = warnings_now(ctx, content.policy, address.namespace)
     if job is None:
-        return jobs.ComparedOut("created")
-    same = _is_same(view, _as_exported(job, content), content)
-    return jobs.ComparedOut("unchanged" if same else "changed", etag=etag(job))
+        return jobs.ComparedOut("created", warnings=warnings)
+    return jobs.ComparedOut("changed", etag=etag(job), warnings=warnings)
 
 
 def _job(view: ReadView, namespace: str, name: str) -> Job | None:

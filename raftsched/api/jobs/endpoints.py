@@ -14,7 +14,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.idempotency import done_before
 from raftsched.api.http.merging import merge, merge_retry
 from raftsched.api.http.problems import FieldError, Problem, of_a_change, pointer
-from raftsched.api.http.replies import job_of, propose_one, reply_job, reply_value
+from raftsched.api.http.replies import job_of, propose_one, reply_job, reply_value, reply_written
 from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.parse import Content, DefaultsLookup, create_command, read_job, read_plain
 from raftsched.api.jobs.render import etag
@@ -59,9 +59,7 @@ async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:  # in its pl
             return await propose_one(ctx, command)
 
         accepted = await retry_on_stale_defaults(ctx, write)
-    if accepted.created:
-        return reply_job(ctx, job_of(accepted), 201, location=True)
-    return reply_job(ctx, job_of(accepted))
+    return reply_written(ctx, job_of(accepted), created=accepted.created)
 
 
 @serves(jobs.GET)
@@ -99,9 +97,7 @@ async def _put_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     content = await _named_content(ctx, call, _named(ctx, call))
     # Whether there is one the log alone says: what is read here may be deleted.
     accepted = await propose_one(ctx, create_command(content, replace=True, if_none=call.create_only))
-    if accepted.created:
-        return reply_job(ctx, job_of(accepted), 201, location=True)
-    return reply_job(ctx, job_of(accepted))
+    return reply_written(ctx, job_of(accepted), created=accepted.created)
 
 
 async def _replace_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
@@ -128,7 +124,7 @@ async def _replace_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
         if problem.code == "stale-revision":  # what is wrong with the body comes first, as by id
             await _named_content(ctx, call, _named(ctx, call))
         raise
-    return reply_job(ctx, job_of(done))
+    return reply_written(ctx, job_of(done))
 
 
 def _named(ctx: ApiContext, call: Call[Any]) -> Job | None:
@@ -162,7 +158,7 @@ async def patch(ctx: ApiContext, call: Call[Any]) -> web.Response:
         return encode(EditJob(job.id, content.policy, content.body, job.revision, content.name, content.defaults))
 
     done = await amend(ctx, "The job", lambda: target_job(ctx, call), call.if_match, command, again=refresh_defaults)
-    return reply_job(ctx, job_of(done))
+    return reply_written(ctx, job_of(done))
 
 
 def patched(ctx: ApiContext, job: Job, change: Any, lookup: DefaultsLookup) -> Content:
@@ -236,7 +232,7 @@ async def delete(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 async def _edit(ctx: ApiContext, job: Job, content: Content, revision: int | None, name: str | None) -> web.Response:
     command = EditJob(job.id, content.policy, content.body, revision, name, content.defaults)
-    return reply_job(ctx, job_of(await propose_one(ctx, encode(command))))
+    return reply_written(ctx, job_of(await propose_one(ctx, encode(command))))
 
 
 def _as_is(job: Job) -> Find:

@@ -26,6 +26,7 @@ from raftsched.api.jobs.explain_words import (
     left_out_words,
     not_due,
     schedule_notes,
+    state_word,
     without_calendar,
 )
 from raftsched.api.jobs.render import next_fire_at_ms
@@ -130,7 +131,7 @@ def _upstream(view: ReadView, job: Job) -> Iterator[Obstacle]:
         if other is None:
             yield Obstacle("upstream_missing", f"There is no job {full}, which it follows.")
         elif other.state is not JobState.SCHEDULED:
-            yield Obstacle("upstream", f"The job {full}, which it follows, is {other.state.name}.")
+            yield Obstacle("upstream", f"The job {full}, which it follows, is {state_word(other.state)}.")
 
 
 async def _left_out(ctx: ApiContext, job: Job, slices: Slices) -> list[Obstacle]:

@@ -29,9 +29,14 @@ class Change:
     at_ms: int | None
 
 
+def state_word(state: JobState) -> str:
+    """Returns what people call the state of a job."""
+    return "FINISHED" if state is JobState.EXPIRED else state.name
+
+
 def head_words(job: Job, next_ms: int | None, now_ms: int) -> str:
     """Returns a sentence about the state of a job and its next time, as it is fired."""
-    text = f"It is {job.state.name}"
+    text = f"It is {state_word(job.state)}"
     if job.state is not JobState.SCHEDULED:
         return f"{text}."
     if next_ms is None:
@@ -100,7 +105,7 @@ def _used_up(job: Job, now_ms: int) -> Obstacle | None:
         times = "once" if job.runs == 1 else f"{job.runs} times"
         return Obstacle("max_runs", f"It has run {times}, as often as its max_runs says.")
     if trigger.once:
-        return Obstacle("ran", "It was due once, and has been fired.") if job.runs else None
+        return Obstacle("ran", "It was due once, and that run was made.") if job.runs else None
     last = max((end for end in ends if end is not None), default=None)
     if last is not None and None not in ends and last <= now_ms:
         return Obstacle("ended", f"Its ends_at was {format_time(last)}: nothing of it is due after that.")
@@ -131,23 +136,22 @@ def _overdue(job: Job, fire_at_ms: int, now_ms: int) -> Obstacle | None:
     late_ms = now_ms - fire_at_ms
     if late_ms < OVERDUE_MS:
         return None
-    return Obstacle(
-        "overdue", f"It was due at {format_time(fire_at_ms)}, {format_duration(late_ms)} ago, and was not fired yet."
-    )
+    when = f"at {format_time(fire_at_ms)}, {format_duration(late_ms)} ago"
+    return Obstacle("overdue", f"It was due {when}, and the leader has not started it yet.")
 
 
 def _without_time(job: Job, now_ms: int, *, owed: bool) -> Obstacle | None:
     trigger = job.policy.trigger
     if owed:
-        return Obstacle("unscheduled", "The leader has not computed its next time yet; it does that within moments.")
+        return Obstacle("unscheduled", "The leader has not computed its next time yet: it does so within seconds.")
     if trigger.kind is TriggerKind.MANUAL:
-        return Obstacle("manual", "It has no times of its own: it runs when somebody asks for it.")
+        return Obstacle("manual", "It has no schedule: it runs when somebody starts it by hand.")
     if trigger.kind is TriggerKind.AFTER and trigger.after is not None:
         after = trigger.after
         which = ", ".join(after.jobs[:5]) + (f" and {len(after.jobs) - 5} more" if len(after.jobs) > 5 else "")
         how = "when the first run of one of" if after.any_of and len(after.jobs) > 1 else "when a run of"
         each = " each" if len(after.jobs) > 1 and not after.any_of else ""
-        return Obstacle("follows", f"It has no times of its own: it runs {how} {which}{each} has {_ENDS[after.on]}.")
+        return Obstacle("follows", f"It has no schedule: it runs {how} {which}{each} has {_ENDS[after.on]}.")
     if trigger.mode is EveryMode.FIXED_DELAY and job.active:
         return Obstacle("fixed_delay", "Its next time counts from the end of the run that is active.")
     return _used_up(job, now_ms)  # its last run goes on: else it were over

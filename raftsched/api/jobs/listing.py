@@ -15,9 +15,11 @@ from aiohttp import web
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.replies import reply_page
+from raftsched.api.http.requests import bad_parameter
 from raftsched.api.http.slices import Slices
 from raftsched.api.http.wanted_fields import wanted_fields
 from raftsched.api.jobs.due import due_page, shown_times
+from raftsched.api.jobs.failing import is_failing, is_late
 from raftsched.api.jobs.filters import of_query
 from raftsched.api.jobs.partial import PartialJobs
 from raftsched.api.jobs.render import job_json
@@ -39,6 +41,15 @@ async def list_jobs(ctx: ApiContext, call: Call[None]) -> web.Response:
     last = query.cursor("jobs")
     way = walk(wanted)
     now_ms, slices = ctx.now_ms(), Slices()
+    failing, late = (query.choice(name, "true", "false") for name in ("failing", "late"))
+    if late is not None and wanted.by_due_time:
+        raise bad_parameter("late", 'does not go with "next_from" and "next_to"', "inconsistent")
+
+    def as_asked(view: ReadView, job: Job | None) -> Job | None:
+        if job is None or (failing is not None and is_failing(job) != (failing == "true")):
+            return None
+        return None if late is not None and is_late(view, job, now_ms) != (late == "true") else job
+
     if way.table is Table.DUE:
 
         def take_due(view: ReadView, key: bytes, is_owed: bool) -> Job | None:
@@ -46,7 +57,7 @@ async def list_jobs(ctx: ApiContext, call: Call[None]) -> web.Response:
             raw = way.job(view, key, b"")
             job = None if raw is None else match(wanted, raw, lambda _: due_ms)
             changed = job is not None and not is_owed and job.fire_at_ms != due_ms  # since its row was looked at
-            return None if changed else job
+            return None if changed else as_asked(view, job)
 
         jobs, last = await due_page(ctx, way, last, query.limit(), take_due, now_ms, reverse=reverse)
     else:
@@ -54,7 +65,7 @@ async def list_jobs(ctx: ApiContext, call: Call[None]) -> web.Response:
 
         def take(view: ReadView, key: bytes, value: bytes) -> Job | None:
             raw = way.job(view, key, value)
-            return None if raw is None else match(wanted, raw, shown_time)
+            return None if raw is None else as_asked(view, match(wanted, raw, shown_time))
 
         rows = partial(way.rows, reverse=reverse)
         jobs, last = await paged(ctx, slices, rows, query.limit(), take, last)

@@ -11,7 +11,7 @@ import msgspec
 from raftsched.api.context import ApiContext
 from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.jobs.generated import fill_in
-from raftsched.api.jobs.render import STATE_NAMES, error_of, next_fire_at_ms
+from raftsched.api.jobs.render import END_NAMES, STATE_NAMES, error_of, next_fire_at_ms
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Job
 from raftsched.surface.jobs_generated import JobShown
@@ -33,6 +33,8 @@ _STATE: dict[str, Callable[[Job], Any]] = {
     "last_end_at": lambda job: format_time_or_none(job.last_end_at_ms),
     "error": error_of,
     "resumes_at": lambda job: format_time_or_none(job.resume_at_ms),
+    "last_state": lambda job: END_NAMES[job.last_state],
+    "last_duration_ms": lambda job: job.last_duration_ms,
 }
 _OF_ATTEMPT = frozenset({"last_start_at", "last_executor"})  # one under way, which the job's row does not tell of
 

@@ -14,7 +14,7 @@ from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.http.preconditions import job_etag
 from raftsched.api.jobs.generated import fill_in
 from raftsched.core.ids import instance_text, job_text
-from raftsched.core.model import Attempt, Job, JobState, Policy, Trigger
+from raftsched.core.model import FINAL, Attempt, InstanceState, Job, JobState, Policy, Trigger
 from raftsched.schedule import TriggerError
 from raftsched.surface.job_shapes import JobOut
 from raftsched.surface.jobs_generated import JobShown
@@ -28,6 +28,7 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 _moment = lru_cache(maxsize=64)(format_time)  # of a creation: it is that of the log's entry, which many share
 _SCHEDULED = JobState.SCHEDULED
+END_NAMES: dict[InstanceState | None, Any] = {None: None, **{state: state.name for state in FINAL}}
 STATE_NAMES: list[Any] = ["", *(JobState(number).name for number in range(1, len(JobState) + 1))]  # by number
 
 
@@ -92,6 +93,8 @@ def job_json(job: Job, now_ms: int, calendar: Contents, attempt: Attempt | None 
             node,
             error_of(job),
             format_time_or_none(job.resume_at_ms),
+            END_NAMES[job.last_state],
+            job.last_duration_ms,
         )
     )
     try:

@@ -50,6 +50,10 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "dead_letter": (_FLAG, "Only what is, or is not, a dead letter."),
     "dry_run": (_FLAG, "true: nothing is changed, only counted."),
     "end": (_FLAG, "true: nothing follows."),
+    "failing": (
+        _FLAG,
+        "Jobs whose last run failed or timed out; one that was killed says nothing, then the run before it counts.",
+    ),
     "fields": (
         {"type": "array", "items": {"type": "string"}, "minItems": 1},
         "Only these fields of each item, so that long lists are light. All unless given.",
@@ -70,6 +74,11 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "kind": ({"type": "string"}, "Only of this kind."),
     "label": ({"type": "string", "pattern": "^[^=]+=[\\s\\S]*$"}, "A label and its value, as key=value."),
+    "late": (
+        _FLAG,
+        "Runs that began more than a second after they were due. Jobs that are late now: a run of theirs, or their "
+        "next time, was due more than a second ago and has not begun, and waits for no condition.",
+    ),
     "limit": (_whole(1, PAGE_MAX, default=PAGE_DEFAULT), "Items of a page."),
     "limit_bytes": (_whole(1, OFFSET_MAX), "So many bytes of output; of both streams where it comes as events."),
     "min_index": (

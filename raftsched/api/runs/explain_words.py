@@ -118,7 +118,7 @@ def then_words(
     `outage`: what kept it from being fired sooner."""
     nominal = format_time(row.nominal_at_ms)
     if made_by == "manual":
-        return f"Somebody asked for this run at {nominal}."
+        return f"Somebody started this run by hand at {nominal}."
     if made_by == "after" and row.cause is not None:
         return _after_words(row, upstream)
     if made_by == "part" and row.parent is not None:
@@ -126,7 +126,7 @@ def then_words(
     if made_by == "event":
         return f"It delivers an event that came about at {nominal} to a webhook."
     if made_by == "backfill":
-        return f"Somebody asked that what was due at {nominal} be made up for; that was done at {_made(row)}."
+        return f"Somebody asked for a backfill: this run, made at {_made(row)}, makes up for {nominal}."
     if made_by == "skipped":
         return gap_words(row, policy, outage)
     what = f"Its trigger {row.trigger}" if row.trigger else "Its trigger"
@@ -203,16 +203,16 @@ def there_words(attempt: Attempt) -> str:
     seen = attempt.placement
     if seen is None:
         return f"It was given to {in_words(attempt.node)}; what else there was to choose from was not noted."
-    others = seen.eligible - 1
-    load = f"{seen.running} of {seen.slots} slots taken"
-    if others <= 0:
-        which = f"no other node could take it ({load})"
+    load, who = f"{seen.running} of {seen.slots} slots taken", at_start(attempt.node)
+    if seen.eligible > 1:
+        text = f"{who} was chosen: of the {seen.eligible} nodes that could take it, it was the least busy ({load})"
     else:
-        which = f"it had the least load ({load}) of the {seen.eligible} nodes that could take it"
+        text = f"{who} was chosen: no other node could take it ({load})"
     if seen.avoided:
-        which += f", but for {in_words(seen.avoided)}, where the attempt before was"
-    given = f" {seen.nodes} nodes were given runs." if seen.nodes > max(1, seen.eligible) else ""
-    return f"{at_start(attempt.node)} was chosen: {which}.{given}"
+        text += f"; {in_words(seen.avoided)}, where the attempt before was, came after it"
+    unfit = seen.nodes - max(1, seen.eligible)
+    more = f" {unfit} other node{'s' * (unfit > 1)} could not take it." if unfit > 0 and seen.eligible > 1 else ""
+    return f"{text}.{more} The leader's own node is used last."
 
 
 def unstarted_words(attempt: Attempt, ended: Step) -> tuple[str, str]:
@@ -235,8 +235,8 @@ def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -
             return {
                 None: "its time came: it was made",
                 "missed": "it was made for what was missed",
-                "manual": "somebody asked for a run: it was made",
-                "backfill": "somebody asked to make up for that time: it was made",
+                "manual": "somebody started it by hand: it was made",
+                "backfill": "somebody asked for a backfill of that time: it was made",
                 "after": "the run that it follows ended: it was made",
                 "part": "it was made as a part of a run whose turn had come",
                 "event": "an event came about that a webhook is to be told of: it was made",

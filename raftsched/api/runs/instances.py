@@ -37,6 +37,7 @@ from raftsched.core.ids import instance_text, parse_instance
 from raftsched.core.model import Instance, Job
 from raftsched.core.rows import decode_instance
 from raftsched.core.rules.executors import node_name, worker_key
+from raftsched.core.rules.lateness import began_late
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.surface import runs as surface
 from raftsched.surface.runs import RerunIn
@@ -86,6 +87,7 @@ class _Filter:
     def __init__(self, query: Query, job: Job | None, *, parts: bool) -> None:
         self._executor = _executor(query)
         self._dead = query.choice("dead_letter", "true", "false")
+        self._late = query.choice("late", "true", "false")
         self._namespace = query.text("namespace") if job is None else None
         self._namespaces: dict[int, str | None] = {}
         self._hides = job is None and self._namespace is None  # deliveries: they are shown by their namespace
@@ -101,6 +103,8 @@ class _Filter:
         if self._executor is not None and (not row.attempts or row.attempts[-1].node != self._executor):
             return None
         if self._dead is not None and row.dead_letter != (self._dead == "true"):
+            return None
+        if self._late is not None and began_late(row) != (self._late == "true"):
             return None
         if self._namespace is not None and self._namespace_of(view, row.job_id) != self._namespace:
             return None

@@ -77,7 +77,8 @@ async def of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
     def rows(view: ReadView, before: bytes | None) -> Iterable[tuple[bytes, bytes]]:
         return instances_of(view, job, low_ms, high_ms, before)
 
-    return await _answer(ctx, rows, low_ms, high_ms, states, None, None)
+    since_ms = None if query.time("from") is not None else min(job.created_at_ms, high_ms)
+    return await _answer(ctx, rows, low_ms, high_ms, states, None, None, since_ms=since_ms)
 
 
 @serves(surface.ALL)
@@ -128,8 +129,10 @@ async def _answer(
     jobs: dict[str, int] | None,
     *,
     hides: bool = False,
+    since_ms: int | None = None,
 ) -> web.Response:
-    """`states`: only instances in these count; None: in any. `hides`: what the cluster runs for itself does not."""
+    """`states`: only instances in these count; None: in any. `hides`: what the cluster runs for itself does not.
+    `since_ms`: the answer begins there, or with the first instance before that; None: at `low_ms`."""
     tally = _Tally()
     chosen: dict[int, bool] = {}  # of the jobs met so far
     slices = Slices()
@@ -153,6 +156,8 @@ async def _answer(
                     break
             else:
                 complete = True
+    if since_ms is not None:
+        low_ms = counted_from_ms = since_ms if before is None else min(since_ms, from_u64(before[:8]))
     if not complete and before is not None:
         counted_from_ms = from_u64(before[:8])
     return reply_value(

@@ -36,7 +36,7 @@ from raftsched.core.model import (
 from raftsched.core.rules.admission import blocked_reason, unblocked_at_ms
 from raftsched.core.rules.concurrency import can_start
 from raftsched.core.rules.eligibility import Offer, lacking, offer
-from raftsched.core.rules.executors import WORKER_KEYS, in_words, is_worker
+from raftsched.core.rules.executors import WORKER_KEYS, at_start, in_words, is_worker
 from raftsched.core.rules.run_keys import (
     Blocked,
     Concurrency,
@@ -77,7 +77,7 @@ _PAUSED = Obstacle("cluster_paused", "The cluster is paused: nothing is fired, n
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class Candidate:
     """A member that has or had a session, as the rules about it have it; or a remote worker that has one."""
 
     offer: Offer
@@ -119,7 +119,7 @@ def waits_for(
     if row.state is InstanceState.LAUNCHED:
         node = row.attempts[-1].node
         why = f"; {troubles[node]}" if node in troubles else ""
-        return Obstacle("start", f"It was given to {in_words(node)}, whose word that it started is awaited{why}.")
+        return Obstacle("start", f"{at_start(node)} was given it, and has not said yet that it started{why}.")
     if status.leader is None:
         return _NO_LEADER
     if row.state is InstanceState.RETRYING:
@@ -200,11 +200,10 @@ def _behind(view: ReadView, job: Job, row: Instance) -> Obstacle:
     prefix = u64(job.id)
     own = held_key(job.id, row.ready_at_ms, row.key)
     earlier = sum(1 for _ in islice(view.scan(Table.HELD, prefix, own), SCAN_MAX))
-    text = "Its job may not run more often at one time; it starts when another run is over"
-    if going:
-        text += f": it waits for {_some(going)}"
+    first = _some(going) if going else "another run"
+    text = f"It starts after {first}: its job may have no more runs at one time"
     if earlier:
-        text += f", and {_at_least(earlier)} of the job wait in front of it"
+        text += f"; {_at_least(earlier)} more of its job wait{'s' * (earlier == 1)} in front of it"
     if row.steps and row.steps[0].detail == "missed":
         text += f". Its time was missed; the job catches up, one run after the other, and {_owes(job.held)}"
     return Obstacle("overlap", text + ".")
@@ -226,8 +225,8 @@ def _of_others(view: ReadView, job: Job) -> Obstacle | None:
     held = f", and {job.held} wait already" if job.held else ""
     return Obstacle(
         "overlap",
-        f"Of its runs {many}, and its overlap policy {job.policy.overlap.name.lower()} lets no other start beside it: "
-        f"{then}{held}.",
+        f"{'Its run' if len(going) == 1 else 'Of its runs'} {many}, and its overlap policy "
+        f"{job.policy.overlap.name.lower()} lets no other start: {then}{held}.",
     )
 
 
@@ -264,7 +263,7 @@ def _conditions(view: ReadView, meta: Meta, policy: Policy, namespace: str, row:
         text += f"; it is given up {time_words(row.checks_end_at_ms, now_ms)}"
     text += "."
     if any(condition.kind is ConditionKind.PATH for condition in policy.conditions):
-        able = [n.name for n in _nodes(view, meta) if n.open and n.offer.can(policy, namespace)]
+        able = [n.name for n in candidates(view, meta) if n.open and n.offer.can(policy, namespace)]
         if able and all(is_worker(name) for name in able):
             text += " Paths are looked for by nodes, and only remote workers could run it at present."
     return Obstacle("conditions", text)
@@ -311,7 +310,7 @@ def _permits(view: ReadView, key: bytes, text: str, limits: Concurrency | None, 
                 if at_ms is None
                 else f"the next may start {time_words(at_ms, now_ms)}"
             )
-            return Obstacle("key_rate", f"Of runs with {name} {rate}; {soon}.")
+            return Obstacle("key_rate", f"With {name} at most {rate}; {soon}.")
     return None
 
 
@@ -370,7 +369,7 @@ def _place(
 ) -> Obstacle | None:
     """The nodes and workers that could take it; None: one has a free slot. `row`: None for a run that is not there
     yet."""
-    every = list(_nodes(view, meta))
+    every = list(candidates(view, meta))
     nodes = [n for n in every if n.open]
     able = [n for n in nodes if n.voter and not n.offer.drained and n.offer.can(policy, namespace)]
     if row is not None and row.only_on:
@@ -407,18 +406,18 @@ def _place(
     return Obstacle("no_free_slot", f"{text}; or starts nothing at the moment: {_some(idle)}." if idle else f"{text}.")
 
 
-def _unable(node: _Node | None) -> str:
+def _unable(node: Candidate | None) -> str:
     """Returns why a part cannot go to the node that it is for, to stand behind "which"."""
     if node is None or not node.open:
         return "has no session at the moment: it may be down"
     return "is drained" if node.offer.drained else "cannot take it now"
 
 
-def _kind(nodes: list[_Node]) -> str:
+def _kind(nodes: list[Candidate]) -> str:
     return "node or worker" if any(is_worker(n.name) for n in nodes) else "node"
 
 
-def _absent(nodes: list[_Node], policy: Policy, namespace: str, troubles: Mapping[str, str]) -> str | None:
+def _absent(nodes: list[Candidate], policy: Policy, namespace: str, troubles: Mapping[str, str]) -> str | None:
     """Members that could take it by what they offered last, and have no session now. None: there are none."""
     away = [n.name for n in nodes if not n.open and n.offer.can(policy, namespace)]
     gone = [f"{name} ({troubles[name]})" if name in troubles else name for name in away]
@@ -430,18 +429,27 @@ def _absent(nodes: list[_Node], policy: Policy, namespace: str, troubles: Mappin
     )
 
 
+def nobody_takes(among: list[Candidate], policy: Policy, namespace: str) -> str | None:
+    """Returns a sentence that says why none of them is given a run with this policy, busy or not; None: one is."""
+    if any(n.open and n.voter and not n.offer.drained and n.offer.can(policy, namespace) for n in among):
+        return None
+    away = _absent(among, policy, namespace, NO_TROUBLES)
+    return away or _lacking([n for n in among if n.open], policy, namespace)
+
+
 def takers(view: ReadView, meta: Meta) -> list[Offer]:
     """Returns what those offer that are given runs now: nodes that vote and remote workers, with a session and not
     drained."""
-    return [n.offer for n in _nodes(view, meta) if n.open and n.voter and n.offer.runs and not n.offer.drained]
+    return [n.offer for n in candidates(view, meta) if n.open and n.voter and n.offer.runs and not n.offer.drained]
 
 
-def _nodes(view: ReadView, meta: Meta) -> Iterator[_Node]:
+def candidates(view: ReadView, meta: Meta) -> Iterator[Candidate]:
+    """Yields whoever could be given runs, now or once they have a session again."""
     for member in meta.members:
         session = newest_session(view, member.node)
         if session is None:
             continue
-        yield _Node(offer(session, node_rule(view, member.node)), member.voter, session.id, session.open)
+        yield Candidate(offer(session, node_rule(view, member.node)), member.voter, session.id, session.open)
     for _, number in islice(view.scan(Table.NODES, *WORKER_KEYS), meta.workers):
         raw = view.get(Table.SESSIONS, number)
         if raw is not None:
@@ -449,13 +457,13 @@ def _nodes(view: ReadView, meta: Meta) -> Iterator[_Node]:
 
 
 @lru_cache(WORKERS_SEEN)
-def _worker(raw: bytes) -> _Node:
+def _worker(raw: bytes) -> Candidate:
     """Returns a worker by the row of its session, which does not change while it is open."""
     session = rows.decode_session(raw)
-    return _Node(offer(session, _NO_RULE), True, session.id, session.open)
+    return Candidate(offer(session, _NO_RULE), True, session.id, session.open)
 
 
-def _lacking(nodes: list[_Node], policy: Policy, namespace: str) -> str:
+def _lacking(nodes: list[Candidate], policy: Policy, namespace: str) -> str:
     """Why none of these nodes is given it, busy or not."""
     able = [n for n in nodes if n.offer.can(policy, namespace)]
     if not able:
@@ -463,7 +471,8 @@ def _lacking(nodes: list[_Node], policy: Policy, namespace: str) -> str:
     free = [n for n in able if not n.offer.drained]
     if not free:
         return f"Every {_kind(able)} that could take it is drained: {_some([n.words for n in able])}."
-    return f"Who could take it does not vote yet, and is given nothing until it does: {_some([n.name for n in free])}."
+    names, does = _some([n.name for n in free]), "does" if len(free) == 1 else "do"
+    return f"{names} could take it, but {does} not vote yet: a node is given runs once it votes."
 
 
 # ---------------------------------------------------------------- its turn
@@ -473,8 +482,10 @@ def _turn(view: ReadView, row: Instance) -> Obstacle:
     low = ready_key(row.lane, 0, b"")
     ahead = sum(1 for _ in islice(view.scan(Table.READY, low, ready_key(row.lane, row.score_ms, row.key)), SCAN_MAX))
     if ahead:
-        return Obstacle("turn", f"{_at_least(ahead)} instances that are more urgent, or came earlier, go first.")
-    return Obstacle("turn", "It is the first in line, and is about to be given to a node.")
+        return Obstacle(
+            "turn", f"It is number {_at_least(ahead + 1)} in line: others have a higher priority, or came earlier."
+        )
+    return Obstacle("turn", "It is the first in line: the leader is about to give it to a node.")
 
 
 def _at_least(count: int) -> str:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import Listing, check_namespace, format_option, remote
+from raftsched.cli.lazy import Listing
+from raftsched.cli.remote import check_namespace, format_option, remote
 from raftsched.cli.resources.resource import listing, print_one, rows
-from raftsched.cli.terminal.output import Column, cell, print_rows
+from raftsched.cli.terminal.output import print_rows
+from raftsched.cli.terminal.table import Column
+from raftsched.cli.terminal.values import cell
 from raftsched.surface.plain import audit as addresses
 
 if TYPE_CHECKING:
@@ -28,22 +31,22 @@ def _about(record: Mapping[str, Any]) -> str:
     return text if record["count"] == 1 else f"{text} and {record['count'] - 1} more"
 
 
-_COLUMNS: list[Column] = [
-    ("AT", lambda r: r["at"]),
-    ("INDEX", lambda r: r["index"]),
-    ("ACTOR", lambda r: r["actor"]),
-    ("OPERATION", lambda r: r["operation"]),
-    ("ABOUT", _about),
-    ("FROM", lambda r: r["remote"]),
+_COLUMNS = [
+    Column("AT", lambda r: r["at"], "time", 1),
+    Column("INDEX", lambda r: r["index"], "number", 6),
+    Column("ACTOR", lambda r: r["actor"], "name", 2),
+    Column("OPERATION", lambda r: r["operation"], "text", 3),
+    Column("ABOUT", _about, "text", 4),
+    Column("FROM", lambda r: r["remote"], "text", 5),
 ]
 
-_REFUSED: list[Column] = [
-    ("LAST", lambda r: r["last_at"]),
-    ("STATUS", lambda r: r["status"]),
-    ("ACTOR", lambda r: r["actor"]),
-    ("REQUEST", lambda r: f"{r['method']} {r['resource']}"),
-    ("FROM", lambda r: r["remote"]),
-    ("COUNT", lambda r: r["count"]),
+_REFUSED = [
+    Column("LAST", lambda r: r["last_at"], "time", 1),
+    Column("STATUS", lambda r: r["status"], "number", 2),
+    Column("ACTOR", lambda r: r["actor"], "name", 3),
+    Column("REQUEST", lambda r: f"{r['method']} {r['resource']}", "text", 4),
+    Column("FROM", lambda r: r["remote"], "text", 5),
+    Column("COUNT", lambda r: r["count"], "number", 6),
 ]
 
 
@@ -70,6 +73,7 @@ def list_(client: Client, fmt: str, from_: str | None, namespace: str | None, **
     \b
       raftsched audit
       raftsched audit --actor web-ci --from 2030-01-31T00:00:00Z
+      raftsched audit list --operation jobs_delete      # who deleted a job, and when
       raftsched audit --resource queues
       raftsched audit list --all -o json      # with "change": what was asked for
     """

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from raftsched.cli.failures import Failure
+from raftsched.cli.lazy import Group
 from raftsched.errors import Exit
 from raftsched.security import certificates
 from raftsched.security.certificates import CA_DAYS, NODE_DAYS, Pair
@@ -27,7 +28,7 @@ _WHERE = click.option(
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-@click.group()
+@click.group(cls=Group)
 def certs() -> None:
     """Make certificates, by which nodes know each other, and users know nodes.
 

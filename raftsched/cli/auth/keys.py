@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from raftsched.cli.failures import Failure
+from raftsched.cli.lazy import Group
 from raftsched.errors import Exit
 from raftsched.security.keyring import new_key, read_keyring, write_new
 
 
-@click.group()
+@click.group(cls=Group)
 def keys() -> None:
     """Make and check cluster keys, which prove that a node belongs to the cluster, and seal its secrets.
 

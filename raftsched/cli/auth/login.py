@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.failures import Failure
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import client as client_of
 from raftsched.cli.remote import format_option, remote
 from raftsched.cli.resources.resource import print_one
@@ -37,7 +38,7 @@ def _context(ctx: click.Context) -> tuple[str, Context]:
     return name, found[name]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--device", is_flag=True, help="With a code that you type at another device. [the only way]")
 @click.option("--issuer", metavar="URL", help="The issuer to log in at.  [default: that of the last login]")
 @click.option(
@@ -88,7 +89,7 @@ def login(
     click.echo(f"logged in: {name} as {me['name']} ({_role(me)})")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.pass_context
 def logout(ctx: click.Context) -> None:
     """Forget the login of the context in use, or of --context NAME; its issuer is told so where it can be.
@@ -113,7 +114,7 @@ def logout(ctx: click.Context) -> None:
     click.echo(f"logged out: {name}")
 
 
-@click.command()
+@click.command(cls=Command)
 @format_option
 @remote
 def whoami(client: Client, fmt: str) -> None:

@@ -58,6 +58,9 @@ def context_of(name: str | None) -> Context | None:
 
 def renewed(name: str, context: Context) -> Context:
     """Returns the context with a valid token where one can be had; else as it is, and says why."""
+    command = click.get_current_context(silent=True)
+    if command is not None and command.resilient_parsing:
+        return context  # a key was pressed: what is renewed for it might be cut off, and lost
     if context.login is None or context.login.expires_at is None:
         return context
     from raftsched.client import device

@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.lazy import Group
 from raftsched.cli.remote import check_namespace, format_option, read_json, remote, source_name
 from raftsched.cli.resources.resource import print_one, viewing
 from raftsched.cli.terminal.output import print_json
@@ -19,7 +20,7 @@ _RULE = re.compile(r"([^=]{1,128})=(.{1,256}):(viewer|editor|operator|admin)(?:@
 _READ_ONLY = ("revision",)
 
 
-@click.group()
+@click.group(cls=Group)
 def oidc() -> None:
     """Set the OpenID Connect issuer whose logins the cluster accepts, beside the tokens of 'raftsched tokens'.
 

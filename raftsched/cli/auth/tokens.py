@@ -14,9 +14,11 @@ import click
 
 from raftsched import names
 from raftsched.cli.failures import Failure
+from raftsched.cli.lazy import Group
 from raftsched.cli.remote import check_namespace, format_option, is_said, remote
 from raftsched.cli.resources.resource import Resource, each_command, listing, named, print_one, rows, viewing
-from raftsched.cli.terminal.output import Column, print_json, print_rows
+from raftsched.cli.terminal.output import print_json, print_rows
+from raftsched.cli.terminal.table import Column
 from raftsched.client.wire import at
 from raftsched.errors import Exit
 from raftsched.surface.plain import tokens as addresses
@@ -46,19 +48,19 @@ def _or_all(names: Sequence[str] | None) -> str:
     return "all" if names is None else ", ".join(names)
 
 
-_COLUMNS: list[Column] = [
-    ("NAME", lambda t: t["name"]),
-    ("ROLE", lambda t: t["role"]),
-    ("NAMESPACES", _namespaces),
-    ("QUEUES", _queues),
-    ("STATE", lambda t: t["state"]),
-    ("EXPIRES", lambda t: t["expires_at"]),
-    ("CREATED", lambda t: t["created_at"]),
-    ("BY", lambda t: t["created_by"]),
+_COLUMNS = [
+    Column("NAME", lambda t: t["name"], "name", 1),
+    Column("ROLE", lambda t: t["role"], "state", 3),
+    Column("NAMESPACES", _namespaces, "text", 5),
+    Column("QUEUES", _queues, "text", 7),
+    Column("STATE", lambda t: t["state"], "state", 2),
+    Column("EXPIRES", lambda t: t["expires_at"], "time", 4),
+    Column("CREATED", lambda t: t["created_at"], "time", 6),
+    Column("BY", lambda t: t["created_by"], "name", 8),
 ]
 
 
-@click.group()
+@click.group(cls=Group)
 def tokens() -> None:
     """Manage tokens, which say who may do what.
 

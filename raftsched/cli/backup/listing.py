@@ -13,23 +13,24 @@ from raftsched.cli.backup.place import (
     stranded_json,
     tell_stranded,
 )
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import format_option
-from raftsched.cli.terminal.output import Column, print_json, print_rows
-from raftsched.quantities import size_text
+from raftsched.cli.terminal.output import print_json, print_rows
+from raftsched.cli.terminal.table import Column
 
-_COLUMNS: list[Column] = [
-    ("CLUSTER", lambda s: s["cluster"][:8]),
-    ("FROM ENTRY", lambda s: s["first"]),
-    ("FROM", lambda s: s["from"]),
-    ("TO ENTRY", lambda s: s["last"]),
-    ("TO", lambda s: s["to"]),
-    ("FULL", lambda s: len(s["full"])),
-    ("SEGMENTS", lambda s: s["segments"]),
-    ("SIZE", lambda s: size_text(s["size"])),
+_COLUMNS = [
+    Column("CLUSTER", lambda s: s["cluster"][:8], "id", 1),
+    Column("FROM ENTRY", lambda s: s["first"], "number", 5),
+    Column("FROM", lambda s: s["from"], "time", 3),
+    Column("TO ENTRY", lambda s: s["last"], "number", 6),
+    Column("TO", lambda s: s["to"], "time", 2),
+    Column("FULL", lambda s: len(s["full"]), "number", 7),
+    Column("SEGMENTS", lambda s: s["segments"], "number", 8),
+    Column("SIZE", lambda s: s["size"], "size", 4),
 ]
 
 
-@click.command("list")
+@click.command("list", cls=Command)
 @place_argument
 @endpoint_option
 @format_option

@@ -10,11 +10,12 @@ import click
 from raftsched.cli.backup.place import at_option, points_of, reading_options, repository, way_at
 from raftsched.cli.cluster.backup import keys_of, new_node_options, raft_address, tell_restored, unsigned_option
 from raftsched.cli.failures import Failure
+from raftsched.cli.lazy import Command
 from raftsched.cli.terminal.progress import Progress, progress_option
 from raftsched.errors import StartupError
 
 
-@click.command()
+@click.command(cls=Command)
 @reading_options
 @unsigned_option
 @at_option

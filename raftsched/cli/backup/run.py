@@ -21,6 +21,7 @@ from raftsched.cli.backup.place import (
 )
 from raftsched.cli.cluster.backup import identity_option, key_file_option, tell_kept
 from raftsched.cli.failures import Failure, failure
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import remote
 from raftsched.client.errors import ClientError
 from raftsched.quantities import size_text
@@ -50,7 +51,7 @@ class _Habit(NamedTuple):
     proven: set[str]  # keys of full backups that this process has verified
 
 
-@click.command()
+@click.command(cls=Command)
 @place_argument
 @click.option("--every", metavar="DURATION", help="Go on, with a round every so often.  [default: one round]")
 @click.option(

@@ -22,25 +22,28 @@ from raftsched.cli.backup.place import (
     way_at,
 )
 from raftsched.cli.failures import Failure
+from raftsched.cli.jobs.commands import job_state
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import format_option
-from raftsched.cli.terminal.output import Column, print_json, print_rows
+from raftsched.cli.terminal.output import print_json, print_rows
 from raftsched.cli.terminal.progress import Progress, progress_option
+from raftsched.cli.terminal.table import Column
 from raftsched.errors import Exit
 
 if TYPE_CHECKING:
     from raftsched.store.view import StoreView
 
-_COLUMNS: list[Column] = [
-    ("ID", lambda j: j["id"]),
-    ("NAMESPACE", lambda j: j["namespace"]),
-    ("NAME", lambda j: j["name"]),
-    ("STATE", lambda j: j["state"]),
-    ("NEXT", lambda j: j["next_fire_at"]),
-    ("REVISION", lambda j: j["revision"]),
+_COLUMNS = [
+    Column("ID", lambda j: j["id"], "id", 4),
+    Column("NAMESPACE", lambda j: j["namespace"], "name", 2),
+    Column("NAME", lambda j: j["name"], "name", 1),
+    Column("STATE", job_state, "state", 3),
+    Column("NEXT", lambda j: j["next_fire_at"], "time", 5),
+    Column("REVISION", lambda j: j["revision"], "number", 6),
 ]
 
 
-@click.command()
+@click.command(cls=Command)
 @reading_options
 @click.argument("job", metavar="[JOB]", required=False)
 @at_option

@@ -10,13 +10,14 @@ import click
 
 from raftsched.cli.backup.place import points_of, reading_options, repository, tell_stranded
 from raftsched.cli.cluster.backup import keys_of, unsigned_option
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import format_option
 from raftsched.cli.terminal.output import print_fields, print_for_programs
 from raftsched.cli.terminal.progress import Progress, progress_option
 from raftsched.errors import Exit
 
 
-@click.command()
+@click.command(cls=Command)
 @reading_options
 @unsigned_option
 @format_option

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from raftsched.cli.failures import Failure
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import format_option, options, remote
 from raftsched.cli.terminal.ending import ending_in_order
 from raftsched.cli.terminal.output import print_fields, print_for_programs
@@ -38,7 +39,7 @@ _SUM = 65  # bytes: the last line of a backup, the SHA-256 of what stands before
 _SILENT_S = 120.0  # a node writes its copy before it sends the first byte
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file", metavar="FILE")
 @click.option("--recipient", metavar="RECIPIENT", help="Seal it: only who has the identity can read it.")
 @click.option("--local", is_flag=True, help="What the node has, even without a leader; it may lack the newest.")
@@ -46,7 +47,7 @@ _SILENT_S = 120.0  # a node writes its copy before it sends the first byte
 @remote
 @ending_in_order()
 def backup(client: Client, file: str, recipient: str | None, local: bool) -> None:
-    """Write the whole state of the cluster to FILE ('-': stdout): jobs, instances, queues, settings; no outputs.
+    """Write the whole state of the cluster to FILE ('-': stdout): jobs, runs, queues, settings; no outputs.
 
     Any node makes it, as of one moment, while all goes on; all that was acknowledged before is in it. FILE is there
     when it is complete and its checksum right, not before; one of this name is replaced then. Keep it as secret as the
@@ -208,7 +209,7 @@ def _clear(file: Path, identity: Path | None) -> Iterator[Path]:
             raise Failure(str(error).replace(str(copy), str(file)).rstrip(".")) from None
 
 
-@click.command()
+@click.command(cls=Command)
 @_file
 @identity_option
 @key_file_option
@@ -289,7 +290,7 @@ new_node_options = options(
 )
 
 
-@click.command()
+@click.command(cls=Command)
 @_file
 @identity_option
 @key_file_option
@@ -420,7 +421,7 @@ def tell_restored(found: Restored, data: Path, node: str, when: str, *, paused: 
     old = found.contents
     click.echo(
         f"restored: {data} is that of {node}, the only member of the new cluster {found.cluster_id[:8]}, with"
-        f" {sum(old.jobs.values()):,} jobs and {old.instances:,} instances as {when}"
+        f" {sum(old.jobs.values()):,} jobs and {old.instances:,} runs as {when}"
     )
     click.echo(
         "anybody may have made the backup: its signature was not asked for"

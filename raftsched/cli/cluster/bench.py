@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.failures import Failure
+from raftsched.cli.lazy import Group
 from raftsched.cli.remote import format_option, options, remote
 from raftsched.cli.terminal.output import print_fields, print_for_programs
 from raftsched.cli.terminal.progress import Progress, progress_option
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 LOOK_S = 0.2
 
 
-@click.group()
+@click.group(cls=Group)
 def bench() -> None:
     """Measure how fast a running cluster is, as seen from here. Jobs are made in a namespace of their own, and deleted
     again.

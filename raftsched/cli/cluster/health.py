@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.failures import Failure
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import is_said, remote
 from raftsched.errors import Exit
 from raftsched.system.clock import SystemClock
@@ -23,7 +24,7 @@ ANSWER_S = 3.0  # a node whose event loop does not hang answers these in millise
 PAUSE_S = 0.5
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--data", metavar="DIR", type=click.Path(path_type=Path), help="The node with this data directory.")
 @click.option("--live", is_flag=True, help="Only whether its process answers, whatever the cluster does.")
 @click.option("--wait", is_flag=True, help="Until it is.")

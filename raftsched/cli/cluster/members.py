@@ -12,9 +12,12 @@ import click
 from raftsched import names
 from raftsched.cli.cluster.views import each_view, lost_in
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import Listing, options, remote
+from raftsched.cli.lazy import Listing
+from raftsched.cli.remote import options, remote
 from raftsched.cli.resources.resource import viewing
-from raftsched.cli.terminal.output import Column, cell, print_for_programs, print_table
+from raftsched.cli.terminal.output import print_for_programs, print_table
+from raftsched.cli.terminal.table import Column
+from raftsched.cli.terminal.values import cell
 from raftsched.client.wire import at
 from raftsched.errors import Exit
 from raftsched.lost_majority import ELSE, lost_majority
@@ -27,13 +30,13 @@ if TYPE_CHECKING:
 _LOOK_S = 0.5
 _SAY_S = 2.0  # how often progress is told at most
 _SAY_AGAIN_S = 15.0  # and how often what is the same as before
-_COLUMNS: list[Column] = [
-    ("ID", lambda m: m["id"]),
-    ("VOTES", lambda m: m.get("voter")),
-    ("RAFT", lambda m: m.get("raft")),
-    ("HTTP", lambda m: m.get("http")),
-    ("ALIVE", lambda m: m.get("alive")),
-    ("LAG", lambda m: m.get("lag")),
+_COLUMNS = [
+    Column("ID", lambda m: m["id"], "name", 1),
+    Column("VOTES", lambda m: m.get("voter"), "state", 3),
+    Column("RAFT", lambda m: m.get("raft"), "text", 4),
+    Column("HTTP", lambda m: m.get("http"), "text", 5),
+    Column("ALIVE", lambda m: m.get("alive"), "state", 2),
+    Column("LAG", lambda m: m.get("lag"), "number", 6),
 ]
 
 
@@ -74,7 +77,7 @@ def list_(client: Client, fmt: str) -> None:
     """
     answer = client.get(addresses.MEMBERS)
     if not print_for_programs(fmt, answer, *(member["id"] for member in answer["items"])):
-        print_table([t for t, _ in _COLUMNS], [[cell(get(m)) for _, get in _COLUMNS] for m in answer["items"]])
+        print_table(_COLUMNS, answer["items"])
         tell_moved(answer["items"])
         tell_waiting(answer["waiting"], [] if not answer["waiting"] else each_view(client))
 
@@ -115,7 +118,7 @@ def tell_waiting(waiting: list[dict[str, Any]], views: list[dict[str, Any]]) -> 
 
 
 _letting_in = options(
-    click.argument("node", metavar="ID"),
+    click.argument("node", metavar="NODE"),
     click.option("--wait", is_flag=True, help="Until it votes; shows how far it is."),
     click.option(
         "--timeout", metavar="SECONDS", type=click.FloatRange(0.1), default=600, show_default=True, help="Of --wait."
@@ -157,7 +160,7 @@ def replace(client: Client, node: str, wait: bool, timeout: float, store: str | 
 
 
 @members.command()
-@click.argument("node", metavar="ID")
+@click.argument("node", metavar="NODE")
 @remote
 def remove(client: Client, node: str) -> None:
     """Take a member out. When it leads, leadership goes to another one first.

@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from raftsched.cli.cluster.running import options_of, run_configured
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import options
 from raftsched.config.flags import NODE
 
 
-@click.command()
+@click.command(cls=Command)
 @options(*options_of(NODE))
 def node(config: str | None, **flags: Any) -> None:
     """Run one node of a cluster, in the foreground, until SIGTERM or Ctrl-C.

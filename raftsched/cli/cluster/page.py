@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import remote
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @remote
 def ui(client: Client, no_browser: bool) -> None:

@@ -9,33 +9,34 @@ import click
 from raftsched.cli.lazy import LazyGroup
 from raftsched.cli.remote import remote
 from raftsched.cli.resources.resource import viewing
-from raftsched.cli.terminal.output import Column, cell, print_for_programs, print_rows, print_table
-from raftsched.quantities import size_text
+from raftsched.cli.terminal.output import print_for_programs, print_rows, print_table
+from raftsched.cli.terminal.table import Column
+from raftsched.cli.terminal.values import cell
 from raftsched.surface.plain import cluster as addresses
 from raftsched.surface.plain import settings
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_COLUMNS: list[Column] = [
-    ("NODE", lambda n: n["id"]),
-    ("ROLE", lambda n: n.get("role")),
-    ("VOTES", lambda n: n.get("voter")),
-    ("ALIVE", lambda n: n.get("alive")),
-    ("HTTP", lambda n: n.get("http")),
-    ("APPLIED", lambda n: n.get("applied_index")),
-    ("LAG", lambda n: n.get("lag")),
-    ("CLOCK MS", lambda n: n.get("clock_offset_ms")),
-    ("RUNNING", lambda n: f"{cell(n.get('running'))}/{cell(n.get('slots'))}"),
-    ("DISK FREE", lambda n: size_text(n["disk"]["free"]) if n.get("disk") else None),
-    ("VERSION", lambda n: n.get("version")),
+_COLUMNS = [
+    Column("NODE", lambda n: n["id"], "name", 1),
+    Column("ROLE", lambda n: n.get("role"), "state", 3),
+    Column("VOTES", lambda n: n.get("voter"), "state", 5),
+    Column("ALIVE", lambda n: n.get("alive"), "state", 2),
+    Column("HTTP", lambda n: n.get("http"), "text", 6),
+    Column("APPLIED", lambda n: n.get("applied_index"), "number", 9),
+    Column("LAG", lambda n: n.get("lag"), "number", 4),
+    Column("CLOCK", lambda n: n.get("clock_offset_ms"), "duration", 10),
+    Column("RUNNING", lambda n: f"{cell(n.get('running'))}/{cell(n.get('slots'))}", "number", 7),
+    Column("DISK FREE", lambda n: n["disk"]["free"] if n.get("disk") else None, "size", 8),
+    Column("VERSION", lambda n: n.get("version"), "state", 11),
 ]
 
-_TERMS: list[Column] = [
-    ("TERM", lambda t: t["term"]),
-    ("LEADER", lambda t: t["leader"]),
-    ("FROM", lambda t: t["at"]),
-    ("INDEX", lambda t: t["index"]),
+_TERMS = [
+    Column("TERM", lambda t: t["term"], "id", 1),
+    Column("LEADER", lambda t: t["leader"], "name", 2),
+    Column("FROM", lambda t: t["at"], "time", 3),
+    Column("INDEX", lambda t: t["index"], "number", 4),
 ]
 
 _LATER = {
@@ -59,7 +60,7 @@ def status(client: Client, fmt: str) -> None:
     """Show the leader and its term, how far every node is, and the nodes that ask to join.
 
     A member that does not vote (VOTES) is catching up, and votes by itself when it is done. APPLIED is the last log
-    entry that a node has applied, LAG how many committed ones it is behind, CLOCK MS how far its clock is off, RUNNING
+    entry that a node has applied, LAG how many committed ones it is behind, CLOCK how far its clock is off, RUNNING
     how many of its slots are taken. Any node answers and asks the leader about the others. Without a leader each node
     is asked about itself, those of --server and those that they name; '-' stands for what is not known. Where a
     majority is lost it says which node has most, and how to save that.
@@ -97,7 +98,7 @@ def _tell(answer: dict[str, Any], views: list[dict[str, Any]]) -> None:
         nodes = _by_themselves(nodes, views)
     if answer.get("paused"):
         click.echo("the cluster is paused, nothing is started; go on with: raftsched cluster resume")
-    print_table([title for title, _ in _COLUMNS], [[cell(get(node)) for _, get in _COLUMNS] for node in nodes])
+    print_table(_COLUMNS, nodes)
     drained = [node["id"] for node in nodes if node.get("drained")]
     if drained:
         click.echo(f"\nnothing new is given to: {', '.join(drained)}; go on with: raftsched nodes undrain NODE")
@@ -127,7 +128,7 @@ def terms(client: Client, fmt: str) -> None:
 @cluster.command(short_help="Start nothing, on any node.")
 @remote
 def pause(client: Client) -> None:
-    """Start nothing from now on, on any node: no job is fired, no instance is started. What runs goes on.
+    """Start nothing from now on, on any node: no job is fired, no run is started. What runs goes on.
 
     Jobs can be created, changed and asked to run meanwhile; what was asked for waits.
 
@@ -151,7 +152,7 @@ def resume(client: Client) -> None:
 
 
 @cluster.command(short_help="Hand leadership over.")
-@click.option("--to", metavar="ID", help="To this voting member.  [default: the one that has most of the log]")
+@click.option("--to", metavar="NODE", help="To this voting member.  [default: the one that has most of the log]")
 @remote
 def transfer(client: Client, to: str | None) -> None:
     """Hand leadership over to another member, before its machine is worked on, say.

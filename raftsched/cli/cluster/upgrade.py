@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import format_option, remote
-from raftsched.cli.terminal.output import cell, print_for_programs, print_table
+from raftsched.cli.terminal.output import print_for_programs, print_table
+from raftsched.cli.terminal.table import Column
 from raftsched.surface.plain import cluster as addresses
 from raftsched.surface.plain import settings
 
@@ -15,7 +17,15 @@ if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 
-@click.command(short_help="Show how far an upgrade is; hold it, or let it end.")
+_COLUMNS = [
+    Column("NODE", lambda n: n["id"], "name", 1),
+    Column("VERSION", lambda n: n.get("version"), "state", 2),
+    Column("LEVEL", lambda n: n.get("level"), "number", 3),
+    Column("ALIVE", lambda n: n.get("alive"), "state", 4),
+]
+
+
+@click.command(cls=Command, short_help="Show how far an upgrade is; hold it, or let it end.")
 @click.option("--hold/--no-hold", default=None, help="Keep the level, so that nodes can go back; or raise it.")
 @format_option
 @remote
@@ -35,9 +45,7 @@ def upgrade(client: Client, hold: bool | None, fmt: str) -> None:
         client.request("PATCH", settings.PATCH, body={"upgrade_hold": int(hold)}, repeatable=True)
     answer = client.get(addresses.STATUS)
     if not print_for_programs(fmt, answer, *(node["id"] for node in answer["nodes"])):
-        fields = ("id", "version", "level", "alive")
-        rows = [[cell(node.get(field)) for field in fields] for node in answer["nodes"]]
-        print_table(["NODE", "VERSION", "LEVEL", "ALIVE"], rows)
+        print_table(_COLUMNS, answer["nodes"])
         if "level" in answer:
             click.echo(f"\nThe cluster is of level {answer['level']}: {_words(answer)}")
         else:

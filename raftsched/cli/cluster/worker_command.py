@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.cluster.running import options_of, run_configured
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import client, options
 from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT
 from raftsched.client.trust import SYSTEM, from_environment
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _LABELS = click.option("--labels", "more_labels", metavar="KEY=VALUE,...", help="Several labels at once.")
 
 
-@click.command()
+@click.command(cls=Command)
 @options(*options_of(WORKER, labels=_LABELS))
 @click.pass_context
 def worker(ctx: click.Context, /, config: str | None, more_labels: str | None, **flags: Any) -> None:

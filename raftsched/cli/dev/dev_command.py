@@ -16,6 +16,7 @@ import click
 
 from raftsched.cli.dev.state import CA_FILE, DEFAULT_DIR
 from raftsched.cli.failures import Failure
+from raftsched.cli.lazy import Group
 from raftsched.errors import Exit
 from raftsched.surface.plain import cluster as addresses
 
@@ -32,7 +33,7 @@ _data = click.option(
 )  # fmt: skip
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Group, invoke_without_command=True)
 @click.option("--nodes", type=click.IntRange(1, 9), help="How many.  [default: 3]")
 @_data
 @click.option("--port", type=click.IntRange(1024, 65_400), help="HTTP from here on, Raft 100 above.  [default: 7401]")

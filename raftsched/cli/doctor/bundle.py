@@ -37,7 +37,7 @@ _ASKED = (
 # of a job: nothing that it runs, is given, or printed
 _JOB_FIELDS = ",".join((
     *("id", "name", "namespace", "state", "queue", "triggers", "next_fire_at", "last_start_at", "last_end_at"),
-    *("running", "active", "runs", "failures_in_a_row"),
+    *("running", "active", "runs", "failures_in_a_row", "last_state", "last_duration_ms"),
 ))  # fmt: skip
 
 

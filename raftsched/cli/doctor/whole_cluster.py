@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from raftsched.cli.cluster.views import lost_in
-from raftsched.doctor import Finding
+from raftsched.doctor import CHECKS, Finding
 from raftsched.surface.plain import cluster as addresses
 
 if TYPE_CHECKING:
@@ -56,14 +56,16 @@ def _unanswered(error: Any) -> Finding:
         )
     if error.status in (401, 403):
         return Finding("access", "fail", error.detail, "say who asks: RAFTSCHED_TOKEN, --token, or a context")
-    return Finding("reachable", "fail", error.detail, _advice(error))
+    if "has expired" in error.detail:
+        do = "put a new certificate there (raftsched certs node): the node reads it by itself, at once at SIGHUP"
+        return Finding("reachable", "fail", error.detail, do, see=CHECKS["certificates"].see)
+    see = CHECKS["certificates"].see if error.code == "untrusted" else ""
+    return Finding("reachable", "fail", error.detail, _advice(error), see=see)
 
 
 def _advice(error: Any) -> str:
     """Returns what to do, by the cause: who is there has a wrong certificate, or is no node; or nobody is there."""
     said = error.detail
-    if "has expired" in said:
-        return "put a new certificate there (raftsched certs node): the node reads it by itself, at once at SIGHUP"
     if "--ca-file" in said or "CA file" in said:
         return "say --ca-file FILE of the authority that signed it (RAFTSCHED_CA_FILE, or a context)"
     if "speak TLS" in said or "speaks TLS" in said:

@@ -13,6 +13,8 @@ from raftsched.cli.jobs import pruning
 from raftsched.cli.jobs.comparing import compare, compare_all, reason_of
 from raftsched.cli.jobs.job_files import Wanted, files_option, namespace_option, read_wanted
 from raftsched.cli.jobs.putting import Changed, each, put
+from raftsched.cli.jobs.warned import print_warnings
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import format_option, job_ref, remote
 from raftsched.cli.terminal.output import print_json
 from raftsched.cli.terminal.progress import Progress, progress_option
@@ -49,7 +51,7 @@ class _Outcomes:
         return [result for result in self._told if result is not None]
 
 
-@click.command()
+@click.command(cls=Command)
 @files_option
 @namespace_option
 @click.option("--prune", is_flag=True, help="Delete jobs with the --label that the files do not have.")
@@ -125,6 +127,7 @@ def apply(
                     code = code or failed
     finally:  # what was done is told, whatever came after it
         _print([*outcomes.told, *deleted], fmt)
+        print_warnings((job_ref(one.where), seen.get(one.path, {})) for one in found)
     if refusal is not None:
         raise Failure(refusal)
     sys.exit(outcomes.code or code)

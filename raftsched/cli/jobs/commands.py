@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.each import each
 from raftsched.cli.jobs.filters import filter_options, said
 from raftsched.cli.jobs.operations import by_filter, many_options
 from raftsched.cli.lazy import LazyGroup
-from raftsched.cli.remote import each, find_job, format_option, job_ref, read_json, remote
+from raftsched.cli.remote import find_job, format_option, job_ref, remote
 from raftsched.cli.resources.resource import listing, print_one, rows, said_fields, viewing, viewing_by
 from raftsched.cli.runs.states import state_option
-from raftsched.cli.terminal.output import Column, print_fields, print_json, print_rows
+from raftsched.cli.terminal.output import print_fields, print_json, print_rows
+from raftsched.cli.terminal.table import Column
 from raftsched.surface.plain import job_actions, schedules, statistics
 from raftsched.surface.plain import jobs as addresses
 from raftsched.surface.plain.enums import INSTANCE_STATE_NAME
@@ -45,41 +47,58 @@ def _of_one(trigger: Any) -> str:
     return "manual"
 
 
-_COLUMNS: list[Column] = [
-    ("NAME", job_ref),  # type: ignore[list-item]
-    ("STATE", lambda j: j["state"]),
-    ("TRIGGER", _trigger),
-    ("NEXT", lambda j: j.get("next_fire_at")),
-    ("LAST START", lambda j: j.get("last_start_at")),
-    ("RUNNING", lambda j: j.get("running")),
-    ("ID", lambda j: j["id"]),
+def job_state(job: Mapping[str, Any]) -> str:
+    """Returns the state as people are told it: a job that is over is FINISHED."""
+    return "FINISHED" if job["state"] == "EXPIRED" else str(job["state"])
+
+
+_COLUMNS = [
+    Column("NAME", job_ref, "name", 1),  # type: ignore[arg-type]
+    Column("STATE", job_state, "state", 2),
+    Column("TRIGGER", _trigger, "text", 6),
+    Column("NEXT", lambda j: j.get("next_fire_at"), "time", 3),
+    Column("LAST", lambda j: j.get("last_state"), "state", 4),
+    Column("ENDED", lambda j: j.get("last_end_at"), "time", 5),
+    Column("TOOK", lambda j: j.get("last_duration_ms"), "duration", 8),
+    Column("RUNNING", lambda j: j.get("running"), "number", 7),
+    Column("OWNER", lambda j: j.get("owner"), "text", 10),
+    Column("ID", lambda j: j["id"], "id", 9),
 ]
 
 
-_REVISIONS: list[Column] = [
-    ("REVISION", lambda r: r["revision"]),
-    ("NAME", lambda r: r["name"]),
-    ("FROM", lambda r: r["from"]),
-    ("TO", lambda r: r["to"]),
-    ("OWNER", lambda r: r["content"].get("owner")),
-    ("TRIGGER", lambda r: _trigger(r["content"])),
+_REVISIONS = [
+    Column("REVISION", lambda r: r["revision"], "id", 1),
+    Column("NAME", lambda r: r["name"], "name", 3),
+    Column("FROM", lambda r: r["from"], "time", 4),
+    Column("TO", lambda r: r["to"], "time", 2),
+    Column("OWNER", lambda r: r["content"].get("owner"), "text", 6),
+    Column("TRIGGER", lambda r: _trigger(r["content"]), "text", 5),
 ]
 
 
 def _stats(found: dict[str, Any]) -> dict[str, Any]:
-    shown: dict[str, Any] = {"from": found["counted_from"], "to": found["to"]}
+    from raftsched.quantities import duration_text
+
+    begin = found["counted_from"]
+    shown: dict[str, Any] = {"from": "the first run" if begin.startswith("1970-") else begin, "to": found["to"]}
     for name in ("jobs", "instances", "attempts"):
-        shown[name] = " ".join(f"{state}={n}" for state, n in (found[name] or {}).items() if n)
+        shown[name] = ", ".join(f"{state} {n:,}" for state, n in (found[name] or {}).items() if n)
     shown |= {"skipped fires": found["skipped_fires"], "dead letters": found["dead_letters"]}
     for name in ("duration", "lateness"):
         of = found[name]
         if of["count"]:
-            shown[name] = " ".join(f"{key}={of[key]}ms" for key in ("mean", "p50", "p90", "p99", "max"))
+            shown[name] = ", ".join(f"{key} {duration_text(of[key])}" for key in ("mean", "p50", "p90", "p99", "max"))
     if not found["complete"]:
         shown["note"] = "the newest only: there are more than one answer counts"
     return shown
 
 
+# in the order of their use
+_ORDER = (
+    *("list", "get", "create", "run", "explain", "next", "pause", "resume", "edit", "delete"),
+    *("apply", "diff", "export", "import", "wait", "stats", "minutes", "graph", "revisions"),
+    *("skip-next", "backfill", "expire"),
+)
 _LATER = {
     "apply": ("jobs.apply", "apply", "Create and replace jobs as files say, by their names."),
     "create": ("jobs.create", "create", "Create a job: when it is due, and what it does."),
@@ -89,12 +108,13 @@ _LATER = {
     "export": ("jobs.export", "export", "Write jobs as YAML or JSON, for 'apply'."),
     "graph": ("jobs.graph", "graph", "Draw which jobs follow which: as text, for Graphviz or Mermaid."),
     "import": ("jobs.imports", "import_", "Bring jobs in from a crontab, Dkron or Kubernetes."),
+    "run": ("jobs.run", "run", "Run jobs now, beside their schedules; wait for the end, or follow the output."),
     "minutes": ("jobs.minutes", "minutes", "Count the runs of the last day, by the hour or finer."),
     "wait": ("jobs.wait", "wait", "Wait for the end of runs, or until jobs are as wanted."),
 }
 
 
-@click.group(cls=LazyGroup, later=_LATER)
+@click.group(cls=LazyGroup, later=_LATER, order=_ORDER)
 def jobs() -> None:
     """Jobs. JOB is a name (in the namespace "default"), namespace/name, or an id.
 
@@ -104,17 +124,21 @@ def jobs() -> None:
 
 @jobs.command("list")
 @filter_options
+@click.option("--failing", is_flag=True, help="Whose last run failed or timed out.")
+@click.option("--late", is_flag=True, help="Due more than a second ago, and not begun.")
 @listing()
-def list_(client: Client, fmt: str, **given: Any) -> None:
+def list_(client: Client, failing: bool, late: bool, fmt: str, **given: Any) -> None:
     """List jobs, in the order of their creation; with --next-from or --next-to in that of their next times.
 
     \b
       raftsched jobs list
       raftsched jobs list -N billing --state SUSPENDED
+      raftsched jobs list --failing
       raftsched jobs list --label team=fin --next-to 2026-11-21T00:00:00Z
       raftsched jobs list --all -o json > jobs.json
     """
-    found = rows(client, addresses.LIST, given, said(given))
+    flags = {name: "true" for name, is_given in (("failing", failing), ("late", late)) if is_given}
+    found = rows(client, addresses.LIST, given, {**said(given), **flags})
     print_rows(fmt, found, _COLUMNS, job_ref, "no jobs")  # type: ignore[arg-type]
 
 
@@ -130,7 +154,7 @@ def get(client: Client, job: str, fmt: str) -> None:
       raftsched jobs get tick --watch
     """
     found = find_job(client, job)
-    print_one(fmt, found, job_ref, said_fields(found))  # type: ignore[arg-type]
+    print_one(fmt, found, job_ref, said_fields({**found, "state": job_state(found)}))  # type: ignore[arg-type]
 
 
 def _told(refs: tuple[str, ...], fmt: str, act: Callable[[str], tuple[Any, str, str]]) -> None:
@@ -250,41 +274,6 @@ def delete(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> Non
     _told(refs, fmt, act)
 
 
-@jobs.command()
-@click.argument("refs", metavar="[JOB]...", nargs=-1)
-@click.option("--params", metavar="JSON", help="Parameters instead of the job's own, an object.")
-@click.option("--priority", type=click.IntRange(0, 9), help="Instead of the job's own, 9 first.")
-@many_options
-@format_option
-@remote
-def run(
-    client: Client, refs: tuple[str, ...], params: str | None, priority: int | None, fmt: str, **given: Any
-) -> None:
-    """Run jobs now, beside their schedules, and print the instances. By filter, with their own parameters and priority,
-    only how many.
-
-    \b
-      raftsched jobs run billing/nightly-report --params '{"month": "2026-10"}'
-      raftsched instances output -f $(raftsched jobs run tick -o name)
-    """
-    if not refs and (params is not None or priority is not None):
-        raise click.UsageError("--params and --priority go with JOB..., not with a filter")
-    if by_filter(client, "run", refs, given, fmt):
-        return
-    body: dict[str, Any] = {}
-    if params is not None:
-        body["params"] = read_json(params, "--params")
-    if priority is not None:
-        body["priority"] = priority
-
-    def act(ref: str) -> tuple[Any, str, str]:
-        found = find_job(client, ref)
-        answer = client.post(job_actions.RUN.format(id=found["id"]), body)
-        return answer, answer["id"], f"accepted: {job_ref(found)} runs as {answer['id']}"
-
-    _told(refs, fmt, act)
-
-
 @jobs.command("next")
 @click.argument("job", metavar="JOB")
 @click.option("-n", "--count", type=click.IntRange(1, 100), default=10, show_default=True, help="How many times.")
@@ -299,7 +288,12 @@ def next_(client: Client, job: str, count: int, fmt: str) -> None:
     found = find_job(client, job)
     from raftsched.cli.jobs.preview import print_times
 
-    print_times(client.get(schedules.NEXT.format(id=found["id"]), {"count": count}), fmt)
+    none = (
+        "it is suspended: it has no times until it is resumed"
+        if found["state"] in ("NEW", "SUSPENDED")
+        else "never again"
+    )
+    print_times(client.get(schedules.NEXT.format(id=found["id"]), {"count": count}), fmt, none)
 
 
 @jobs.command("skip-next")
@@ -344,7 +338,7 @@ def revisions(client: Client, job: str, fmt: str) -> None:
 @click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
 @click.option("--from", "start", metavar="TIME", help="Due at or after.  [default: all of a job, else the last hour]")
 @click.option("--to", "end", metavar="TIME", help="Due before.  [default: now]")
-@state_option(INSTANCE_STATE_NAME, "Only of instances in one of these states; may be repeated.")
+@state_option(INSTANCE_STATE_NAME, "Only of runs in one of these states; may be repeated.")
 @viewing
 def stats(client: Client, job: str | None, fmt: str, **given: Any) -> None:
     """Show how runs went: counts, durations, lateness; of one job, of all, of an owner's or a namespace's.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +10,9 @@ import click
 from raftsched.cli.jobs.fields import exactly_one, retry_of, set_field
 from raftsched.cli.jobs.generated import OPTIONS, SAME
 from raftsched.cli.jobs.preview import print_times
+from raftsched.cli.jobs.warned import print_warnings
 from raftsched.cli.jobs.when import when_of, when_options
+from raftsched.cli.lazy import OUTPUT, Command
 from raftsched.cli.remote import by_name, format_option, job_ref, read_json, remote, source_name
 from raftsched.cli.terminal.output import print_for_programs
 from raftsched.importers.documents import read_jobs
@@ -31,8 +33,36 @@ def pairs(name: str, items: Sequence[str]) -> dict[str, str]:
     return found
 
 
-class _WithCommand(click.Command):
+# Its options, by their parameters' names, in the sections and in the order of its help.
+HELP: Mapping[str, tuple[str, ...]] = {
+    "Usual": ("namespace", "cron", "every", "in_", "shell", "python", "call", "params", "timeout", "retry"),
+    "When": (
+        *("at", "rrule", "timezone", "manual", "after", "after_on", "after_any", "pass_results"),
+        *("calendar", "calendar_action", "max_runs", "suspended"),
+    ),
+    "What": ("http", "method", "env", "cwd", "user", "fresh", "template", "file", "settings"),
+    "Limits": (
+        *("grace", "limit", "expires", "overlap", "max_concurrency", "concurrency_key", "concurrency_key_max"),
+        *("concurrency_key_rate", "queue", "priority"),
+    ),
+    "Retries, by what it ends with": ("on_exit", "on_status"),
+    "Conditions": ("if_path", "if_http", "if_succeeded", "conditions_timeout"),
+    "Who, and who is told": ("owner", "description", "label", "notify"),
+    OUTPUT: ("dry_run", "fmt"),
+}
+
+
+class _WithCommand(Command):
     """Everything after `--` is the command to run, never the name."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        sections = {name: title for title, names in HELP.items() for name in names}
+        order = list(sections)
+        for parameter in self.params:
+            if parameter.name in sections:
+                parameter.section = sections[parameter.name]  # type: ignore[attr-defined]
+        self.params.sort(key=lambda p: order.index(str(p.name)) if p.name in sections else len(order))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         split = args.index("--") if "--" in args else len(args)
@@ -57,7 +87,7 @@ def field_options(command: Any) -> Any:
 @when_options
 @click.option("--shell", metavar="TEXT", help="What: sh -c TEXT.")
 @click.option("--python", metavar="PKG.MOD:FUNC", help="What: a function, called with --params as keywords.")
-@click.option("--http", metavar="URL", help="What: a request to URL.")
+@click.option("--http", metavar="URL", help="A request to URL.")
 @click.option("--method", metavar="METHOD", help="Of --http.  [default: the server's]")
 @click.option("--params", metavar="JSON", help="Parameters, an object.")
 @click.option("--env", metavar="KEY=VALUE", multiple=True, help="Environment of the command; may be repeated.")
@@ -67,9 +97,9 @@ def field_options(command: Any) -> Any:
 )
 @click.option("--fresh", is_flag=True, help="A process of its own for each run of --python or --call.")
 @field_options
-@click.option("--template", is_flag=True, help="Fill in {due}, {due:%F}, {params.NAME} and others; see below.")
+@click.option("--template", is_flag=True, help="Fill in {due}, {due:%F}, {params.NAME} and others; see above.")
 @click.option("--call", metavar="NAME", help="What: a handler that is registered by name.")
-@click.option("--set", "settings", metavar="PATH=VALUE", multiple=True, help="Any other field of the job; see below.")
+@click.option("--set", "settings", metavar="PATH=VALUE", multiple=True, help="Any other field of the job; see above.")
 @click.option("--suspended", is_flag=True, help="Do not schedule it yet; see jobs resume.")
 @click.option("--dry-run", is_flag=True, help="Make nothing; say whether it could be made, and when it would run.")
 @format_option
@@ -118,11 +148,13 @@ def create(
         set_field(job, setting)
     if dry_run:
         checked = client.post(jobs.CHECK_NEW, job)
+        print_warnings([(str(job.get("name") or "the job"), checked)])
         if fmt == "table":
             click.echo("it exists already" if checked["result"] == "unchanged" else "it can be created")
         print_times(checked, fmt)
         return
     found = client.post(jobs.CREATE, job)
+    print_warnings([(job_ref(found), found)])
     if not print_for_programs(fmt, found, job_ref(found)):
         due = found.get("next_fire_at")
         click.echo(f"created: {job_ref(found)} ({found['id']})" + (f", next {due}" if due else f", {found['state']}"))

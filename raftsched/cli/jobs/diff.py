@@ -14,6 +14,7 @@ from raftsched.cli.failures import Failure
 from raftsched.cli.jobs.comparing import compare, compare_all, reason_of
 from raftsched.cli.jobs.export import portable, said_by_namespace, unwritable
 from raftsched.cli.jobs.job_files import files_option, namespace_option, read_wanted
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import find_job, format_option, job_ref, remote
 from raftsched.cli.terminal.output import print_json
 from raftsched.cli.terminal.progress import progress, progress_option
@@ -29,7 +30,7 @@ DIFFERENT = 1
 REFUSED = 2
 
 
-@click.command()
+@click.command(cls=Command)
 @files_option
 @namespace_option
 @format_option
@@ -95,7 +96,7 @@ def _lines(job: dict[str, Any] | None) -> list[str]:
     return [] if job is None else yaml_text(portable(job, full=True)).splitlines()
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("job", metavar="JOB")
 @remote
 def edit(client: Client, job: str) -> None:
@@ -127,14 +128,15 @@ def edit(client: Client, job: str) -> None:
         if any(body.get(field) is None for field in unwritable(found, says)):  # a PUT would take the default
             (before,) = read_jobs(text.encode(), "what was shown")
             method, body = "PATCH", _patch(before.value, body)
-        client.request(
+        answer = client.request(
             method, jobs.PATCH.format(id=found["id"]), body=body, headers={"If-Match": f'"{found["revision"]}"'}
         )
     except click.UsageError as e:
         raise Failure(f"{e.message}\n{_kept(found, written)}", Exit.USAGE) from None
     except ClientError as e:
         raise Failure(f"{reason_of(e)}\n{_kept(found, written)}", e.exit) from None
-    click.echo(f"changed: {job_ref(found)}")
+    was, now = job_ref(found), job_ref(answer.json() or found)
+    click.echo(f"changed: {now}" + (f", which was {was}: it is renamed" if was != now else ""))
 
 
 def _patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:

@@ -6,23 +6,25 @@ from typing import TYPE_CHECKING
 
 import click
 
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import find_job
 from raftsched.cli.resources.resource import viewing_by
-from raftsched.cli.terminal.output import cell, print_for_programs
+from raftsched.cli.terminal.output import print_for_programs
+from raftsched.cli.terminal.values import cell
 from raftsched.surface.plain import explain as explanations
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("job", metavar="JOB")
 @viewing_by(lambda client, job, fmt: {"job": find_job(client, job)["id"]})
 def explain(client: Client, job: str, fmt: str) -> None:
     """Say why a job does not run, or when it does.
 
     First what keeps it from being due, and all that a run of it would wait for if its time came now; then what moves
-    its times, and how its newest runs went. 'raftsched instances explain' says it of one run.
+    its times, and how its newest runs went. 'raftsched runs explain' says it of one run.
 
     \b
       raftsched jobs explain billing/nightly-report

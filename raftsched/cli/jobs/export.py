@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.each import each
 from raftsched.cli.jobs.filters import filter_options, said
 from raftsched.cli.jobs.generated import DEFAULTS, UNSAID
-from raftsched.cli.remote import each, find_job, job_ref, remote
+from raftsched.cli.lazy import Command
+from raftsched.cli.remote import find_job, job_ref, remote
 from raftsched.cli.terminal.output import print_json
 from raftsched.importers.documents import sendable
 from raftsched.surface.plain import jobs, namespaces
@@ -85,7 +87,7 @@ def _short(field: str, value: Any) -> Any:
     return value
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("refs", metavar="[JOB]...", nargs=-1)
 @filter_options
 @click.option("--full", is_flag=True, help="Write the defaults, too, for namespaces with other ones.")

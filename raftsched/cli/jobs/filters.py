@@ -22,7 +22,7 @@ filter_options = options(
     click.option("--owner", help="Of this owner."),
     click.option("--label", metavar="KEY=VALUE", help="With this label."),
     click.option("--queue", metavar="QUEUE", help="In this queue."),
-    click.option("--calendar", metavar="NAME", help="Whose trigger uses this calendar."),
+    click.option("--calendar", metavar="CALENDAR", help="Whose trigger uses this calendar."),
     click.option("--name-prefix", metavar="TEXT", help="Whose name starts so."),
     click.option("--name-contains", metavar="TEXT", help="Whose name has this in it."),
     click.option("--created-from", metavar="TIME", help="Created at or after (RFC 3339)."),

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from raftsched.cli.jobs.minutes import STEPS
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import check_namespace
 from raftsched.cli.resources.resource import viewing
-from raftsched.cli.terminal.output import print_for_programs, shown
+from raftsched.cli.terminal.output import print_for_programs, width
+from raftsched.cli.terminal.table import cut, fold
+from raftsched.cli.terminal.values import shown
 from raftsched.surface.plain.enums import STEP_NAME
 from raftsched.surface.plain.forecast import FORECAST
 
@@ -20,13 +23,17 @@ if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 _LINES = 24  # of the chart, or as few as are nearest to it
-_BAR = 44  # characters
+_WIDTH = 80  # columns, unless the terminal has fewer
+_INDENT = 10  # of lists of names
+_FIGURE = 13  # a number behind a name
+_FIGURES = 41  # all numbers behind the name of a queue
+_BAR_FROM = 36  # where bars begin
 _TIGHT = 5  # stretches without slots that are listed of one queue
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.  [default: of all]")
-@click.option("--queue", metavar="NAME", help="Of the jobs of this queue.  [default: of all]")
+@click.option("--queue", metavar="QUEUE", help="Of the jobs of this queue.  [default: of all]")
 @click.option("--from", "start", metavar="TIME", help="From this time on (RFC 3339).  [default: now]")
 @click.option("--to", "end", metavar="TIME", help="Up to this time, instead of --for.")
 @click.option("--for", "length", metavar="DURATION", help="For so long, such as 6h or 7d.  [default: 24h]")
@@ -72,12 +79,17 @@ def forecast(
     found: dict[str, Any] = client.get(FORECAST, query)
     if print_for_programs(fmt, found, *(peak["at"] for peak in found["peaks"])):
         return
-    for line in as_text(found):
+    for line in as_text(found, min(width() or _WIDTH, _WIDTH)):
         click.echo(shown(line))
 
 
-def as_text(found: dict[str, Any]) -> Iterator[str]:
-    """The forecast for people, in 80 columns."""
+def as_text(found: dict[str, Any], columns: int = _WIDTH) -> Iterator[str]:
+    """Yields the lines of the forecast for people, none of them wider than `columns`."""
+    for line in _lines_of(found, columns):
+        yield from fold(line, columns)
+
+
+def _lines_of(found: dict[str, Any], columns: int) -> Iterator[str]:
     begin, end = _time(found["from"]), _time(found["to"])
     total, jobs = found["total"], found["jobs"]
     yield f"from {_minute(begin)} to {_minute(end)}, UTC"
@@ -85,8 +97,8 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
     if total:
         yield from ("", "MOST IS DUE")
         for peak in found["peaks"]:
-            yield from _peak(peak, found["slots"])
-        yield from ("", *_queues(found), "", *_chart(found))
+            yield from _peak(peak, found["slots"], columns)
+        yield from ("", *_queues(found, columns), "", *_chart(found, columns))
     warnings = list(_warnings(found))
     if warnings:
         yield from ("", *warnings)
@@ -116,35 +128,39 @@ def _slot_number(busy: float) -> str:
     return f"{busy:,.1f}" if busy >= 0.05 or not busy else "<0.1"
 
 
-def _peak(peak: dict[str, Any], slots: int) -> Iterator[str]:
+def _peak(peak: dict[str, Any], slots: int, columns: int) -> Iterator[str]:
     mark = " !" if peak["busy"] > slots else ""
     yield f"{_minute(_time(peak['at']))}  {peak['due']:,} due, {_slot_number(peak['busy'])} busy{mark}"
-    yield from _wrapped("queues", [f"{one['queue']} {one['due']:,}" for one in peak["queues"]])
-    jobs = [f"{job['namespace']}/{job['name'] or job['id']} {job['due']:,}" for job in peak["jobs"]]
+    room = columns - _INDENT - _FIGURE
+    queues = [f"{cut(one['queue'], room)} {one['due']:,}" for one in peak["queues"]]
+    yield from _wrapped("queues", queues, columns)
+    names = [f"{job['namespace']}/{job['name'] or job['id']}" for job in peak["jobs"]]
+    jobs = [f"{cut(name, room)} {job['due']:,}" for name, job in zip(names, peak["jobs"], strict=True)]
     more = peak["jobs_due"] - len(jobs)
-    yield from _wrapped("jobs", jobs + ([f"and {more:,} more"] if more > 0 else []))
+    yield from _wrapped("jobs", jobs + ([f"and {more:,} more"] if more > 0 else []), columns)
 
 
-def _wrapped(title: str, words: Sequence[str]) -> Iterator[str]:
-    """Yields the words with commas between, in lines of 80 columns."""
+def _wrapped(title: str, words: Sequence[str], columns: int) -> Iterator[str]:
+    """Yields the words with commas between, in lines of so many columns."""
     line = f"  {title:<8}"
     for place, word in enumerate(words):
         text = word + ("," if place < len(words) - 1 else "")
-        if len(line) + len(text) > 79 and line.strip() != title and line.strip():
+        if len(line) + len(text) > columns - 1 and line.strip() != title and line.strip():
             yield line.rstrip()
-            line = " " * 10
+            line = " " * _INDENT
         line += text + " "
     yield line.rstrip()
 
 
-def _queues(found: dict[str, Any]) -> Iterator[str]:
-    width = max(5, *(min(40, len(one["queue"])) for one in found["queues"]))
+def _queues(found: dict[str, Any], columns: int) -> Iterator[str]:
+    width = min(max(5, *(len(one["queue"]) for one in found["queues"])), columns - _FIGURES)
     yield f"{'QUEUE':<{width}}  {'DUE':>10}  {'MOST BUSY':>9}  {'SLOTS':>6}  {'LIMIT':>6}"
     for one in found["queues"]:
         limit = "-" if one["max_running"] is None else f"{one['max_running']:,}"
         mark = " !" if max(one["busy"]) > _limit(one) else ""
+        name = cut(one["queue"], width)
         yield (
-            f"{one['queue']:<{width}}  {one['total']:>10,}  {_slot_number(max(one['busy'])):>9}  {one['slots']:>6,}  "
+            f"{name:<{width}}  {one['total']:>10,}  {_slot_number(max(one['busy'])):>9}  {one['slots']:>6,}  "
             f"{limit:>6}{mark}"
         )
     if found["queues_left_out"]:
@@ -157,13 +173,13 @@ class _Line(NamedTuple):
     busy: float
 
 
-def _chart(found: dict[str, Any]) -> Iterator[str]:
+def _chart(found: dict[str, Any], columns: int) -> Iterator[str]:
     """A line for each hour or so, with a bar."""
     lines = list(_lines(found))
     most = max(line.due for line in lines) or 1
     yield f"{'FROM':<16}  {'DUE':>7}  {'BUSY':>6}"
     for line in lines:
-        bar = "#" * (-(-line.due * _BAR // most))
+        bar = "#" * (-(-line.due * (columns - _BAR_FROM) // most))
         mark = " !" if line.busy > found["slots"] else ""
         yield f"{_minute(line.at)}  {line.due:>7,}  {_slot_number(line.busy):>6}{mark or '  '} {bar}".rstrip()
 

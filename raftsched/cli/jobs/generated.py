@@ -12,7 +12,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--timeout", metavar="DURATION", help="End an attempt after this.  [default: 5m]"),
     click.option("--grace", metavar="DURATION", help="From TERM to KILL when an attempt is ended.  [default: 5s]"),
     click.option("--user", metavar="NAME", help="As whom; a node must allow it.  [default: as the node says]"),
-    click.option("--retry", metavar="RULE", help="Delays before each retry (5s,10s,1m), or exponential; see below."),
+    click.option("--retry", metavar="RULE", help="Delays before each retry (5s,10s,1m), or exponential; see above."),
     click.option(
         "--on-exit",
         metavar="CODE=OUTCOME",
@@ -43,7 +43,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--expires", metavar="DURATION", help="Skip a run that has not started so long after it was due."),
     click.option("--priority", type=click.IntRange(0, 9), help="9 first.  [default: 5]"),
     click.option(
-        "--queue", metavar="NAME", help="Whose limits hold for it too; see 'raftsched queues'.  [default: default]"
+        "--queue", metavar="QUEUE", help="Whose limits hold, too; see 'raftsched queues'.  [default: default]"
     ),
     click.option("--owner"),
     click.option("--description", metavar="TEXT", help="What it is for, in a sentence."),

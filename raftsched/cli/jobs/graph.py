@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import check_namespace, find_job, remote
 from raftsched.cli.terminal.output import print_json
 from raftsched.surface.plain.graph import GRAPH
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _ENDS = {"succeeded": "", "failed": "failed", "ended": "ended"}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("job", metavar="[JOB]", required=False)
 @click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
 @click.option("-o", "fmt", type=click.Choice(["text", "dot", "mermaid", "json"]), default="text", show_default=True)

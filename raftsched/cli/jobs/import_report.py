@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.terminal.output import cell
+from raftsched.cli.terminal.values import cell
 
 if TYPE_CHECKING:
     from raftsched.importers.foreign import Reading

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.jobs.warned import print_warnings
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import check_namespace, format_option, remote
 from raftsched.cli.terminal.output import print_json
 from raftsched.cli.terminal.progress import progress, progress_option
@@ -37,7 +39,7 @@ _TASKS = ("celery", "powerjob", "quartz", "xxl-job")  # their jobs are names of 
 _PREFIX = re.compile(r"[a-z0-9._-]{0,30}", re.ASCII)
 
 
-@click.command("import")
+@click.command("import", cls=Command)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option(
     "--from", "--format", "kind", type=click.Choice(KINDS),
@@ -171,6 +173,7 @@ def import_(
             reporting.print_refused(report)
     else:
         print_json(reporting.as_json(reports, dry_run))
+    print_warnings((job["name"], job) for report in reports for job in report.imported)
     if unasked is not None:
         click.echo(f"note: no cluster was asked what it would refuse: {unasked}", err=True)
     sys.exit(1 if any(r.refused for r in reports) else 0)
@@ -269,7 +272,9 @@ def _send(
                 report.refused.append({**where(entry.place), "text": entry.text, "reason": reason_of(e)})
                 continue
             report.created += answer.status == 201
-            report.imported.append({**done, "result": "created" if answer.status == 201 else "known"})
+            result = "created" if answer.status == 201 else "known"
+            warned = answer.json().get("warnings")
+            report.imported.append({**done, "result": result, **({"warnings": warned} if warned else {})})
     report.refused.sort(key=lambda r: int(r.get("line", 0)))
 
 
@@ -290,6 +295,8 @@ def _ask(client: Client, reports: list[SourceReport]) -> str | None:
         for some in portions(wanted):
             answer = client.post(jobs.COMPARE_ALL, [one.body for one in some])
             for one, found in zip(some, answer["items"], strict=True):
+                if found.get("warnings"):
+                    places[id(one)][1]["warnings"] = found["warnings"]
                 if found["result"] == "refused":
                     report, item = places[id(one)]
                     report.imported.remove(item)

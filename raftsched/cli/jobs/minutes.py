@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.lazy import Command
 from raftsched.cli.resources.resource import viewing
-from raftsched.cli.terminal.output import Column, print_json, print_rows
+from raftsched.cli.terminal.output import print_json, print_rows
+from raftsched.cli.terminal.table import Column
 from raftsched.surface.plain import enums, statistics
 
 if TYPE_CHECKING:
@@ -16,13 +18,20 @@ if TYPE_CHECKING:
 
 STEPS = {"1m": 60, "5m": 300, "15m": 900, "1h": 3_600}  # in seconds
 _COUNTS = ("started", "restarted", "succeeded", "failed", "killed", "skipped", "late", "late_max_ms")
-_COLUMNS: list[Column] = [
-    ("FROM", lambda row: row["from"]),
-    *[(name.upper().replace("_", " "), lambda row, name=name: row[name]) for name in _COUNTS],
+_COLUMNS = [
+    Column("FROM", lambda row: row["from"], "id", 1),
+    Column("STARTED", lambda row: row["started"], "number", 4),
+    Column("RESTARTED", lambda row: row["restarted"], "number", 8),
+    Column("SUCCEEDED", lambda row: row["succeeded"], "number", 2),
+    Column("FAILED", lambda row: row["failed"], "number", 3),
+    Column("KILLED", lambda row: row["killed"], "number", 9),
+    Column("SKIPPED", lambda row: row["skipped"], "number", 7),
+    Column("LATE", lambda row: row["late"], "number", 5),
+    Column("LATEST", lambda row: row["late_max_ms"], "duration", 6),
 ]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--step", type=click.Choice(enums.STEP_NAME), default="1h", show_default=True, help="What is one line.")
 @click.option("--namespace", "-N", metavar="NS", help="Of this namespace.  [default: of all]")
 @click.option("--from", "start", metavar="TIME", help="From this time on.  [default: 24 hours before the end]")
@@ -32,7 +41,7 @@ def minutes(client: Client, fmt: str, step: str, namespace: str | None, start: s
     """Count the runs of the last day. Lines in which nothing happened are left out.
 
     STARTED are runs, by their first attempt that started, RESTARTED later starts; FAILED those that failed or timed
-    out for good; LATE are first starts more than a second after their due time, LATE MAX MS is how late the latest was.
+    out for good; LATE are first starts more than a second after their due time, LATEST is how late the latest was.
 
     \b
       raftsched jobs minutes

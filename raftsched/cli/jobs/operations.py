@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from raftsched.cli.jobs.filters import as_body, filter_options, said
-from raftsched.cli.remote import options, remote
+from raftsched.cli.lazy import Group, in_section
+from raftsched.cli.remote import everything_option, remote
 from raftsched.cli.resources.resource import identified, listing, print_one, rows, said_fields, viewing
-from raftsched.cli.terminal.output import Column, print_json, print_rows
+from raftsched.cli.terminal.output import print_json, print_rows
 from raftsched.cli.terminal.progress import Progress, progress_option
+from raftsched.cli.terminal.table import Column
 from raftsched.errors import Exit
 from raftsched.surface.plain import bulk, enums
 
@@ -23,40 +25,44 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 POLL_S = 0.3
 _DONE = {"pause": "paused", "resume": "resumed", "run": "accepted", "expire": "expired", "delete": "deleted"}
-_COLUMNS: list[Column] = [
-    ("ID", lambda o: o["id"]),
-    ("ACTION", lambda o: o["action"]),
-    ("STATE", lambda o: o["state"]),
-    ("MATCHED", lambda o: o["matched"]),
-    ("CHANGED", lambda o: o["changed"]),
-    ("REFUSED", lambda o: o["refused"]),
-    ("STARTED", lambda o: o["created_at"]),
-    ("ENDED", lambda o: o["ended_at"]),
+_COLUMNS = [
+    Column("ID", lambda o: o["id"], "id", 1),
+    Column("ACTION", lambda o: o["action"], "state", 3),
+    Column("STATE", lambda o: o["state"], "state", 2),
+    Column("MATCHED", lambda o: o["matched"], "number", 6),
+    Column("CHANGED", lambda o: o["changed"], "number", 5),
+    Column("REFUSED", lambda o: o["refused"], "number", 7),
+    Column("STARTED", lambda o: o["created_at"], "time", 4),
+    Column("ENDED", lambda o: o["ended_at"], "time", 8),
 ]
 
 
 # ---------------------------------------------------------------- the same for many jobs
 
 
-# A filter instead of names, --all, and what goes with it.
-many_options = options(
+# A filter instead of names, --every-job, and what goes with it.
+many_options = in_section(
+    "Many jobs, instead of JOB",
     filter_options,
     progress_option,
-    click.option("--all", "everything", is_flag=True, help="All jobs of the cluster."),
+    *everything_option("--every-job", "All jobs of the cluster."),
     click.option("--dry-run", is_flag=True, help="Only say how many jobs are meant by the filter."),
-    click.option("--no-wait", is_flag=True, help="By filter: start it, print the operation, do not wait."),
+    click.option("--no-wait", is_flag=True, help="Start it, print the operation, do not wait."),
 )
 
 
 def by_filter(client: Client, action: str, refs: tuple[str, ...], given: dict[str, Any], fmt: str, **more: Any) -> bool:
     """Does it to the jobs of the filter; False when jobs were named instead. For programs it prints the operation, or,
-    with --dry-run, what was answered. Raises a usage error unless there is exactly one of names, filter and --all."""
+    with --dry-run, what was answered. Raises a usage error unless there is exactly one of names, filter and
+    --every-job."""
     filters = said(given)
     if bool(refs) + bool(filters) + given["everything"] != 1:
-        raise click.UsageError("say which: JOB..., a filter (--owner, --label, ...), or --all, and one of these only")
+        raise click.UsageError(
+            "say which: JOB..., a filter (--owner, --label, ...), or --every-job, and one of these only"
+        )
     if refs:
         if given["dry_run"] or given["no_wait"]:
-            raise click.UsageError("--dry-run and --no-wait go with a filter or --all")
+            raise click.UsageError("--dry-run and --no-wait go with a filter or --every-job")
         return False
     which = {"all": True} if given["everything"] else {"filter": as_body(filters)}
     if given["dry_run"]:
@@ -121,7 +127,7 @@ def _print_end(operation: Mapping[str, Any], fmt: str) -> None:
 # ---------------------------------------------------------------- operations
 
 
-@click.group()
+@click.group(cls=Group)
 def operations() -> None:
     """Operations: actions on many jobs, which the cluster carries out step by step."""
 

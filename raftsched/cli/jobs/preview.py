@@ -6,21 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import format_option, remote
-from raftsched.cli.terminal.output import cell, print_json
+from raftsched.cli.terminal.output import print_json
+from raftsched.cli.terminal.values import cell
 from raftsched.surface.plain import schedules
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("expression", metavar="EXPR", required=False)
 @click.option(
     "--rrule", metavar="RULE", help="Instead of EXPR: a recurrence rule of RFC 5545, such as FREQ=WEEKLY;BYDAY=MO."
 )
 @click.option("--timezone", "-z", metavar="TZ", help="IANA name, such as Europe/Madrid.  [default: UTC]")
-@click.option("--calendar", metavar="NAME", help="Leave out the days of this calendar.")
+@click.option("--calendar", metavar="CALENDAR", help="Leave out the days of this calendar.")
 @click.option("--quartz", is_flag=True, help="Read EXPR as Quartz does: 1 is Sunday.")
 @click.option("--name", metavar="NAME", help="Of the job that is to be made: H in EXPR depends on it.")
 @click.option("--namespace", "-N", metavar="NS", help="The namespace of that job.  [default: default]")
@@ -79,8 +81,9 @@ def trigger(expression: str, timezone: str | None, quartz: bool) -> dict[str, An
     return found
 
 
-def print_times(answer: dict[str, Any], fmt: str) -> None:
-    """{"description", "next": [{"at", "note", "trigger"}]}: what preview and next answer."""
+def print_times(answer: dict[str, Any], fmt: str, none: str = "never again") -> None:
+    """Prints {"description", "next": [{"at", "note", "trigger"}]}, which preview and next answer. `none`: what is said
+    where there is no time."""
     if fmt == "json":
         print_json(answer)
         return
@@ -90,4 +93,4 @@ def print_times(answer: dict[str, Any], fmt: str) -> None:
         more = [cell(time[name]) for name in ("trigger", "note") if time.get(name)] if fmt == "table" else []
         click.echo("  ".join([time["at"], *more]))
     if fmt == "table" and not answer["next"]:
-        click.echo("never again")
+        click.echo(none)

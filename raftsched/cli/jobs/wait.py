@@ -5,16 +5,17 @@ from __future__ import annotations
 import functools
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from raftsched.cli.failures import Failure
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import find_job, job_ref, remote
 from raftsched.cli.runs.instances import check_id
 from raftsched.cli.runs.why import error_line
-from raftsched.cli.terminal.output import shown
+from raftsched.cli.terminal.values import shown
 from raftsched.errors import Exit
 from raftsched.surface.plain import runs
 from raftsched.surface.plain.enums import END_STATE_NAME, JOB_STATE
@@ -60,8 +61,10 @@ class Watch:
             pause = min(pause * 1.5, _LOOK_S)
 
 
-def milliseconds(_: click.Context, __: click.Parameter, value: str) -> int:
-    """Returns a duration that was given as an option. Raises a usage error."""
+def milliseconds(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+    """Returns a duration that was given as an option; None: none was. Raises a usage error."""
+    if value is None:
+        return None
     from raftsched.quantities import parse_duration
 
     try:
@@ -70,8 +73,8 @@ def milliseconds(_: click.Context, __: click.Parameter, value: str) -> int:
         raise click.BadParameter(f"{value!r} {error}") from None
 
 
-@click.command()
-@click.argument("refs", metavar="JOB|INSTANCE...", nargs=-1, required=True)
+@click.command(cls=Command)
+@click.argument("refs", metavar="JOB|RUN...", nargs=-1, required=True)
 @click.option(
     "--for", "wanted", default="end", show_default=True, metavar="WHAT",
     help="end: of the run; idle: no run is under way; deleted; or a state of the job.",
@@ -79,13 +82,13 @@ def milliseconds(_: click.Context, __: click.Parameter, value: str) -> int:
 @click.option("--timeout", "timeout_ms", default="10m", show_default=True, metavar="DURATION", callback=milliseconds)
 @remote
 def wait(client: Client, refs: tuple[str, ...], wanted: str, timeout_ms: int) -> None:
-    """Wait for the end of runs: of an instance, or of a job's run that is under way, or else of its next one.
+    """Wait for the end of runs: of the one with this id, or of a job's run that is under way, or else of its next one.
 
     Exit code 0 when all succeeded or are as wanted, 1 when a run ended otherwise, 7 when the time was up. While no node
     answers, or there is no leader, it waits on.
 
     \b
-      raftsched jobs wait $(raftsched jobs run billing/nightly-report -o name)
+      raftsched jobs wait billing/nightly-report
       raftsched jobs wait billing/nightly-report --for idle --timeout 1h
       raftsched jobs wait import export --for SUSPENDED
     """
@@ -99,7 +102,7 @@ def wait(client: Client, refs: tuple[str, ...], wanted: str, timeout_ms: int) ->
         if "@" in ref:
             check_id(ref)
             if wanted != "end":
-                raise click.UsageError(f"{ref} is an instance; --for {wanted} is about jobs")
+                raise click.UsageError(f"{ref} is a run; --for {wanted} is about jobs")
     watch = Watch(timeout_ms / 1000, SystemClock().monotonic)
     code = 0
     for ref in refs:
@@ -107,18 +110,23 @@ def wait(client: Client, refs: tuple[str, ...], wanted: str, timeout_ms: int) ->
             _state(client, watch, ref, wanted)
             continue
         instance = ref if "@" in ref else _run_of(client, watch, ref)
-        found = watch.until(f"{instance} has not ended", functools.partial(_ended, client, instance))
-        about = instance if "@" in ref else f"{ref} ({instance})"
-        why = [found["reason"]] if found.get("reason") else []
-        why += [shown(line)] if (line := error_line(found)) else []
-        click.echo(": ".join([found["state"], about, *why]))
+        found = watch.until(f"{instance} has not ended", functools.partial(ended, client, instance))
+        click.echo(end_words(found, instance if "@" in ref else f"{ref} ({instance})"))
         code = code or (0 if found["state"] == "SUCCEEDED" else int(Exit.ERROR))
     sys.exit(code)
 
 
-def _ended(client: Client, instance: str) -> Any:
+def ended(client: Client, instance: str) -> Any:
+    """Returns a run that is at its end; None: it is not."""
     found = client.get(runs.GET.format(id=instance))
     return found if found["state"] in END_STATE_NAME else None
+
+
+def end_words(found: Mapping[str, Any], about: str) -> str:
+    """Returns how a run ended, and why, in a line."""
+    why = [found["reason"]] if found.get("reason") else []
+    why += [shown(line)] if (line := error_line(found)) else []
+    return ": ".join([found["state"], about, *why])
 
 
 def _run_of(client: Client, watch: Watch, ref: str) -> str:

@@ -19,23 +19,25 @@ OPTIONS = (
         "--rrule",
         metavar="[ID=]RULE",
         multiple=True,
-        help="When: a recurrence rule of RFC 5545, such as FREQ=WEEKLY;BYDAY=MO.",
+        help="A recurrence rule of RFC 5545, such as FREQ=WEEKLY;BYDAY=MO.",
     ),
     click.option("--every", metavar="[ID=]DURATION", multiple=True, help="When: each 10s, 5m, 1h30m."),
-    click.option("--at", metavar="[ID=]TIME", multiple=True, help="When: once, at this time (RFC 3339)."),
+    click.option("--at", metavar="[ID=]TIME", multiple=True, help="Once, at this time (RFC 3339)."),
     click.option("--in", "in_", metavar="[ID=]DURATION", multiple=True, help="When: once, so long from now."),
-    click.option("--manual", is_flag=True, help="When: only when asked to (jobs run)."),
+    click.option("--manual", is_flag=True, help="Only when asked to (jobs run)."),
     click.option(
         "--after",
         metavar="JOB",
         multiple=True,
-        help="When: a run of JOB has succeeded; several: those of all of them have.",
+        help="When a run of JOB has succeeded; several: those of all of them have.",
     ),
     click.option("--after-on", type=click.Choice(enums.AFTER_END), help="Of --after.  [default: succeeded]"),
     click.option("--after-any", is_flag=True, help="Of --after: when the first of them has."),
     click.option("--pass-results", is_flag=True, help="Of --after: their results are among the params, as upstream."),
     click.option("--timezone", "-z", metavar="TZ", help="Of --cron or --rrule, such as Europe/Madrid.  [default: UTC]"),
-    click.option("--calendar", metavar="NAME", help="Not in the time that this excludes; see 'raftsched calendars'."),
+    click.option(
+        "--calendar", metavar="CALENDAR", help="Not in the time that this excludes; see 'raftsched calendars'."
+    ),
     click.option(
         "--calendar-action", type=click.Choice(enums.CALENDAR_ACTION), help="What falls into that.  [default: skip]"
     ),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched import names
+from raftsched.cli.lazy import Group
 from raftsched.cli.remote import format_option, remote, source_name
 from raftsched.cli.resources.resource import (
     Resource,
@@ -22,7 +23,9 @@ from raftsched.cli.resources.resource import (
     said_fields,
     tell,
 )
-from raftsched.cli.terminal.output import Column, cell, print_json
+from raftsched.cli.terminal.output import print_json
+from raftsched.cli.terminal.table import Column
+from raftsched.cli.terminal.values import cell
 from raftsched.surface.plain import calendars as addresses
 
 if TYPE_CHECKING:
@@ -59,15 +62,15 @@ def _hours_text(hours: Mapping[str, Any]) -> str:
     return f"{named} {hours['from']}-{hours['to']}".lstrip()
 
 
-_COLUMNS: list[Column] = [
-    ("NAME", lambda c: c["name"]),
-    ("EXCLUDED", _days),
-    ("TIMEZONE", lambda c: c["timezone"]),
-    ("DESCRIPTION", lambda c: c["description"]),
+_COLUMNS = [
+    Column("NAME", lambda c: c["name"], "name", 1),
+    Column("EXCLUDED", _days, "text", 2),
+    Column("TIMEZONE", lambda c: c["timezone"], "text", 3),
+    Column("DESCRIPTION", lambda c: c["description"], "text", 4),
 ]
 
 
-@click.group()
+@click.group(cls=Group)
 def calendars() -> None:
     """Calendars: named days and hours in which nothing is due.
 
@@ -170,13 +173,15 @@ delete_command(
 
 
 @calendars.command("import")
-@click.argument("file", metavar="FILE", type=click.File("rb"))
+@click.argument("words", metavar="[CALENDAR] FILE", nargs=-1, required=True)
 @click.option("--name", metavar="CALENDAR", help="Its name.  [default: that of the file]")
 @click.option("--timezone", "-z", metavar="TZ", help="Whose days.  [default: as it is, else each trigger's zone]")
 @click.option("--dry-run", is_flag=True, help="Read and report, send nothing.")
 @format_option
 @remote
-def import_(client: Client, file: Any, name: str | None, timezone: str | None, dry_run: bool, fmt: str) -> None:
+def import_(
+    client: Client, words: tuple[str, ...], name: str | None, timezone: str | None, dry_run: bool, fmt: str
+) -> None:
     """Make a calendar of an iCalendar file (.ics): its all-day events, once, each year, or by a rule, and events with
     times of day that do not repeat.
 
@@ -187,6 +192,7 @@ def import_(client: Client, file: Any, name: str | None, timezone: str | None, d
 
     \b
       raftsched calendars import holidays.ics --dry-run
+      raftsched calendars import spain holidays.ics
       curl -s https://example.com/es.ics | raftsched calendars import - --name spain -z Europe/Madrid
     """
     from raftsched.importers.icalendar import read_icalendar
@@ -195,8 +201,11 @@ def import_(client: Client, file: Any, name: str | None, timezone: str | None, d
 
     if timezone is not None and not is_zone(timezone):
         raise click.UsageError(f"--timezone {timezone!r} is not a time zone; write an IANA name such as Europe/Madrid")
+    if len(words) > 2 or (len(words) == 2 and name is not None):
+        raise click.UsageError("say one FILE, and before it, or by --name, at most one name of a calendar")
+    file = click.File("rb").convert(words[-1], None, click.get_current_context())
     source = source_name(file)
-    name = name or _NO_NAME.sub("-", Path(source).stem.lower()).strip("-.")
+    name = name or (words[0] if len(words) == 2 else None) or _NO_NAME.sub("-", Path(source).stem.lower()).strip("-.")
     _CALENDARS.path_of(name)  # checked before the file is read
     data = file.read(_FILE_MAX + 1)
     if len(data) > _FILE_MAX:

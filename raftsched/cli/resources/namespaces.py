@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from raftsched import names
+from raftsched.cli.lazy import Group
 from raftsched.cli.remote import format_option, options, remote
 from raftsched.cli.resources.resource import (
     Resource,
@@ -21,7 +22,8 @@ from raftsched.cli.resources.resource import (
     said_fields,
     tell,
 )
-from raftsched.cli.terminal.output import Column, print_rows
+from raftsched.cli.terminal.output import print_rows
+from raftsched.cli.terminal.table import Column
 from raftsched.namespace_limits import LIMITS
 from raftsched.quantities import is_duration, parse_size, public_name
 from raftsched.surface.plain import namespaces as addresses
@@ -44,14 +46,14 @@ def _limits(namespace: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in namespace["limits"].items() if value is not None)
 
 
-_COLUMNS: list[Column] = [
-    ("NAME", lambda n: n["name"]),
-    ("DECLARED", lambda n: n["declared"]),
-    ("JOBS", lambda n: n["jobs"]),
-    ("SECRETS", lambda n: n["secrets"]),
-    ("OWNER", lambda n: n["owner"]),
-    ("DEFAULTS", _defaults),
-    ("DESCRIPTION", lambda n: n["description"]),
+_COLUMNS = [
+    Column("NAME", lambda n: n["name"], "name", 1),
+    Column("DECLARED", lambda n: n["declared"], "state", 4),
+    Column("JOBS", lambda n: n["jobs"], "number", 2),
+    Column("SECRETS", lambda n: n["secrets"], "number", 6),
+    Column("OWNER", lambda n: n["owner"], "name", 3),
+    Column("DEFAULTS", _defaults, "text", 7),
+    Column("DESCRIPTION", lambda n: n["description"], "text", 5),
 ]
 
 
@@ -71,7 +73,7 @@ def _option(limit: str) -> str:
     return f"--{limit.replace('_', '-')}"
 
 
-@click.group()
+@click.group(cls=Group)
 def namespaces() -> None:
     """Namespaces: who owns them, what their jobs take over from them, what they may have and run.
 
@@ -162,12 +164,12 @@ def set_(
     tell(fmt, found, f"{found['name']}: {_limits(found) or 'no limits'}; {_defaults(found) or 'no defaults'}")
 
 
-_KEY_COLUMNS: list[Column] = [
-    ("KEY", lambda k: k["key"]),
-    ("RUNNING", lambda k: k["running"]),
-    ("WAITING", lambda k: k["waiting"]),
-    ("NEXT", lambda k: k["next_at"]),
-    ("RUNS", lambda k: ", ".join(k["runs"][:3]) + (", ..." if k["running"] > 3 else "")),
+_KEY_COLUMNS = [
+    Column("KEY", lambda k: k["key"], "name", 1),
+    Column("RUNNING", lambda k: k["running"], "number", 2),
+    Column("WAITING", lambda k: k["waiting"], "number", 3),
+    Column("NEXT", lambda k: k["next_at"], "time", 4),
+    Column("RUNS", lambda k: ", ".join(k["runs"][:3]) + (", ..." if k["running"] > 3 else ""), "text", 5),
 ]
 
 
@@ -178,7 +180,7 @@ def keys(client: Client, namespace: str, fmt: str, **given: Any) -> None:
     """List the keys by which runs are limited, as far as runs with them go or wait now.
 
     RUNNING counts runs that have a permit of the key, WAITING those that wait for one; NEXT is when a rate lets the
-    next one go. 'raftsched instances explain' says of one run what it waits for.
+    next one go. 'raftsched runs explain' says of one run what it waits for.
 
     \b
       raftsched namespaces keys billing

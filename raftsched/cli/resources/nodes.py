@@ -10,9 +10,12 @@ import click
 
 from raftsched import names
 from raftsched.cli.failures import Failure
+from raftsched.cli.lazy import Group
 from raftsched.cli.remote import format_option, remote
-from raftsched.cli.resources.resource import Resource, each_command, get_command, identified, tell, viewing
-from raftsched.cli.terminal.output import Column, cell, print_rows
+from raftsched.cli.resources.resource import Resource, Whole, each_command, get_command, identified, listing, tell
+from raftsched.cli.terminal.output import print_rows
+from raftsched.cli.terminal.table import Column
+from raftsched.cli.terminal.values import cell
 from raftsched.errors import Exit
 from raftsched.surface.plain import nodes as addresses
 
@@ -27,33 +30,38 @@ def labels_text(labels: Any) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
-_COLUMNS: list[Column] = [
-    ("ID", lambda n: n["id"]),
-    ("ROLE", lambda n: n.get("role")),
-    ("ALIVE", lambda n: n.get("alive")),
-    ("DRAINED", lambda n: n["drained"]),
-    ("RUNNING", lambda n: f"{cell(n.get('running'))}/{cell(n.get('slots'))}" if n.get("runs", True) else "votes only"),
-    ("LABELS", lambda n: labels_text(n["labels"])),
-    ("HANDLERS", lambda n: ",".join(n["handlers"])),
-    ("HEARTBEAT", lambda n: n.get("last_heartbeat_at")),
-    ("VERSION", lambda n: n.get("version")),
+def _slots(node: Mapping[str, Any]) -> str:
+    return f"{cell(node.get('running'))}/{cell(node.get('slots'))}" if node.get("runs", True) else "votes only"
+
+
+_COLUMNS = [
+    Column("ID", lambda n: n["id"], "name", 1),
+    Column("ROLE", lambda n: n.get("role"), "state", 3),
+    Column("ALIVE", lambda n: n.get("alive"), "state", 2),
+    Column("DRAINED", lambda n: n["drained"], "state", 5),
+    Column("RUNNING", _slots, "number", 4),
+    Column("LABELS", lambda n: labels_text(n["labels"]), "text", 8),
+    Column("HANDLERS", lambda n: ",".join(n["handlers"]), "text", 9),
+    Column("HEARTBEAT", lambda n: n.get("last_heartbeat_at"), "time", 6),
+    Column("VERSION", lambda n: n.get("version"), "state", 10),
+    Column("TROUBLE", lambda n: n.get("trouble"), "text", 7),
 ]
 
 
-@click.group()
+@click.group(cls=Group)
 def nodes() -> None:
     """The nodes as they run jobs: what runs where, and what may. Membership is changed with 'cluster members'."""
 
 
 @nodes.command("list")
-@viewing
-def list_(client: Client, fmt: str) -> None:
+@listing()
+def list_(client: Client, fmt: str, **given: Any) -> None:
     """List the nodes, how many of their slots are taken, their labels, and the handlers that they have.
 
     \b
       raftsched nodes list
     """
-    print_rows(fmt, client.get(_NODES.path)["items"], _COLUMNS, identified, "no nodes")
+    print_rows(fmt, Whole(client.get(_NODES.path)["items"], given), _COLUMNS, identified, "no nodes")
 
 
 def _shown(node: Mapping[str, Any]) -> dict[str, Any]:

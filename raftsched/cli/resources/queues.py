@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched import names
+from raftsched.cli.lazy import Group
 from raftsched.cli.remote import format_option, remote
 from raftsched.cli.resources.resource import (
     Resource,
@@ -19,7 +20,7 @@ from raftsched.cli.resources.resource import (
     put_or_patch,
     tell,
 )
-from raftsched.cli.terminal.output import Column
+from raftsched.cli.terminal.table import Column
 from raftsched.surface.plain import queues as addresses
 
 if TYPE_CHECKING:
@@ -44,17 +45,17 @@ def _waiting(queue: Any) -> str:
     return f"{queue['waiting']}{'' if queue['waiting_exact'] else '+'}"
 
 
-_COLUMNS: list[Column] = [
-    ("NAME", lambda q: q["name"]),
-    ("LIMITS", _limits),
-    ("PAUSED", lambda q: q["paused"]),
-    ("RUNNING", lambda q: q["running"]),
-    ("WAITING", _waiting),
-    ("SHUT", lambda q: q.get("shut")),
+_COLUMNS = [
+    Column("NAME", lambda q: q["name"], "name", 1),
+    Column("LIMITS", _limits, "text", 5),
+    Column("PAUSED", lambda q: q["paused"], "state", 6),
+    Column("RUNNING", lambda q: q["running"], "number", 3),
+    Column("WAITING", _waiting, "number", 4),
+    Column("SHUT", lambda q: q.get("shut"), "state", 2),
 ]
 
 
-@click.group()
+@click.group(cls=Group)
 def queues() -> None:
     """Queues with limits: so many runs at one time, so many starts in a period, or none while it is paused.
 

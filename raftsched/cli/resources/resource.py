@@ -14,15 +14,17 @@ group keeps its own help, columns and words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from raftsched.cli.each import each
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import each, format_option, options, remote
-from raftsched.cli.terminal.output import Column, print_fields, print_json, print_rows
+from raftsched.cli.remote import format_option, options, remote
+from raftsched.cli.terminal.output import print_fields, print_json, print_rows
+from raftsched.cli.terminal.table import Column
 from raftsched.cli.terminal.watching import watchable
 from raftsched.errors import Exit
 from raftsched.names import NameRule
@@ -48,11 +50,13 @@ class Resource:
 
 
 def listing(limit: int = 100) -> Callable[[_F], _F]:
-    """Declares a command that lists: --limit and --all (for `rows`), -o as `fmt`, --watch, and a Client first."""
+    """Declares a command that lists: --limit, --all and --cursor (for `rows`), -o as `fmt`, --watch, and a Client
+    first."""
 
     added = options(
         click.option("--limit", type=click.IntRange(1), default=limit, show_default=True, help="At most so many."),
         click.option("--all", "everything", is_flag=True, help="No limit."),
+        click.option("--cursor", metavar="CURSOR", help='Go on there: the "next" of a list with -o json.'),
         format_option,
     )
     return lambda function: remote(watchable(added(function)))
@@ -68,11 +72,61 @@ def viewing_by(news: Callable[..., Mapping[str, Any]]) -> Callable[[_F], _F]:
     return lambda function: remote(watchable(format_option(function), news))
 
 
-def rows(
-    client: Client, path: str, given: Mapping[str, Any], query: Mapping[str, Any] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yields the items of a list, as many as `listing` was told."""
-    return client.items(path, query or {}, None if given["everything"] else given["limit"])
+class Listed:
+    """The items of a list, as many as `listing` was told, and whether there are more. Goes through them once."""
+
+    def __init__(self, client: Client, path: str, query: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        self._client, self._path, self._query = client, path, query
+        self._most: int | None = None if given.get("everything") else given["limit"]
+        self._begin: str | None = given.get("cursor")
+        self._shown = 0
+        self.next: str | None = None  # the cursor to go on with; None: that was all
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for page, cursor in self._client.pages(self._path, self._query, self._most, self._begin):
+            self.next = cursor
+            self._shown += len(page)
+            if self.next is not None and self._shown == self._most:
+                self._look_behind()
+            yield from page
+
+    def _look_behind(self) -> None:
+        """A node says where to go on before it knows whether what is there is asked for."""
+        for page, cursor in self._client.pages(self._path, self._query, 1, self.next):
+            if not page:
+                self.next = cursor
+            return
+
+    def cut(self, fmt: str) -> str | None:
+        """Returns what is to be said of a list that was cut; None: all was shown."""
+        if self.next is None:
+            return None
+        more = "--all, or --limit N" if fmt == "table" else f"--all, --limit N, or --cursor {self.next}"
+        return f"{self._shown:,} shown; more: {more}"
+
+
+class Whole:
+    """The same of a list that a node answers at once."""
+
+    def __init__(self, items: Sequence[dict[str, Any]], given: Mapping[str, Any]) -> None:
+        if given.get("cursor"):
+            raise click.UsageError("--cursor: this list has no more than one part; say --all")
+        self._items, self._most = items, len(items) if given.get("everything") else given["limit"]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._items[: self._most])
+
+    def cut(self, fmt: str) -> str | None:
+        """Returns what is to be said of a list that was cut; None: all was shown."""
+        shown = len(self._items[: self._most])
+        return (
+            f"{shown:,} of {len(self._items):,} shown; more: --all, or --limit N" if shown < len(self._items) else None
+        )
+
+
+def rows(client: Client, path: str, given: Mapping[str, Any], query: Mapping[str, Any] | None = None) -> Listed:
+    """Returns the items of a list, as many as `listing` was told."""
+    return Listed(client, path, query or {}, given)
 
 
 def named(found: Mapping[str, Any]) -> str:

@@ -9,10 +9,13 @@ import click
 
 from raftsched import names
 from raftsched.bounds import SECRET_VALUE_MAX
+from raftsched.cli.each import each
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import check_namespace, each, format_option, remote
+from raftsched.cli.lazy import Group
+from raftsched.cli.remote import check_namespace, format_option, remote
 from raftsched.cli.resources.resource import Resource, listing, print_one, rows, tell, viewing
-from raftsched.cli.terminal.output import Column, print_rows
+from raftsched.cli.terminal.output import print_rows
+from raftsched.cli.terminal.table import Column
 from raftsched.client.wire import at
 from raftsched.surface.plain import secrets as addresses
 
@@ -20,13 +23,13 @@ if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 
-_COLUMNS: list[Column] = [
-    ("NAMESPACE", lambda s: s["namespace"]),
-    ("NAME", lambda s: s["name"]),
-    ("SHARED", lambda s: s["shared"]),
-    ("SEALED", lambda s: s["sealed"]),
-    ("REVISION", lambda s: s["revision"]),
-    ("MODIFIED", lambda s: s["modified_at"]),
+_COLUMNS = [
+    Column("NAMESPACE", lambda s: s["namespace"], "name", 2),
+    Column("NAME", lambda s: s["name"], "name", 1),
+    Column("SHARED", lambda s: s["shared"], "state", 4),
+    Column("SEALED", lambda s: s["sealed"], "state", 5),
+    Column("REVISION", lambda s: s["revision"], "number", 6),
+    Column("MODIFIED", lambda s: s["modified_at"], "time", 3),
 ]
 
 _OF_NAMESPACE = addresses.GET.rpartition("/")[0]
@@ -43,7 +46,7 @@ def _path(ref: str) -> str:
     return Resource(at(_OF_NAMESPACE, ns=namespace), names.SECRET).path_of(name)
 
 
-@click.group()
+@click.group(cls=Group)
 def secrets() -> None:
     """Passwords and the like, which jobs refer to as {"$secret": "name"}. Their values are never shown.
 

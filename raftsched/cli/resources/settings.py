@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import Listing, format_option, remote
+from raftsched.cli.lazy import Listing
+from raftsched.cli.remote import format_option, remote
 from raftsched.cli.resources.resource import viewing
-from raftsched.cli.terminal.output import cell, print_for_programs, print_json, print_table
+from raftsched.cli.terminal.output import print_for_programs, print_json, print_table
+from raftsched.cli.terminal.table import Column
+from raftsched.cli.terminal.values import cell
 from raftsched.errors import Exit
-from raftsched.quantities import parse_size
+from raftsched.quantities import parse_size, size_text
 from raftsched.surface.plain import settings as addresses
 
 if TYPE_CHECKING:
@@ -21,6 +24,15 @@ if TYPE_CHECKING:
 
 _WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 _DEFAULT = "default"
+_COLUMNS = [
+    Column("SETTING", lambda s: s["name"], "id", 1),
+    Column("VALUE", lambda s: _words(s["name"], s["value"]), "prose", 2),
+]
+
+
+def _words(name: str, value: Any) -> str:
+    """Returns the value as it is set, and in words where it counts bytes."""
+    return f"{value} ({size_text(value)})" if name.endswith("_bytes") and value else cell(value)
 
 
 @click.group(cls=Listing, short_help="List and change the limits and defaults of the cluster.")
@@ -39,7 +51,7 @@ def list_(client: Client, fmt: str) -> None:
     """
     found = client.get(addresses.GET)
     if not print_for_programs(fmt, found, *found):
-        print_table(["SETTING", "VALUE"], [[name, cell(value)] for name, value in found.items()])
+        print_table(_COLUMNS, [{"name": name, "value": value} for name, value in found.items()])
 
 
 @settings.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched import names
+from raftsched.cli.lazy import Group
 from raftsched.cli.remote import check_namespace, format_option, options, read_json, remote
 from raftsched.cli.resources.resource import (
     Resource,
@@ -19,7 +20,8 @@ from raftsched.cli.resources.resource import (
 )
 from raftsched.cli.runs.states import state_option
 from raftsched.cli.runs.why import error_line
-from raftsched.cli.terminal.output import Column, print_for_programs, print_rows
+from raftsched.cli.terminal.output import print_for_programs, print_rows
+from raftsched.cli.terminal.table import Column
 from raftsched.surface.plain import runs
 from raftsched.surface.plain import webhooks as addresses
 from raftsched.surface.plain.enums import CLUSTER_EVENT_NAME, EVENT_NAME, INSTANCE_STATE_NAME
@@ -30,28 +32,28 @@ if TYPE_CHECKING:
 WEBHOOKS = Resource(addresses.LIST, names.WEBHOOK)
 _SYSTEM = "_system"
 
-_COLUMNS: list[Column] = [
-    ("NAME", lambda w: w["name"]),
-    ("KIND", lambda w: w["kind"]),
-    ("TO", lambda w: w["url"] or ",".join(w["smtp"]["to"])),
-    ("EVENTS", lambda w: ",".join([*w["events"], *w["cluster_events"]])),
-    ("ACTIVE", lambda w: "gone" if w["gone"] else w["active"]),
-    ("WAITING", lambda w: w["waiting"]),
-    ("FAILURES", lambda w: w["failures_in_a_row"]),
-    ("DROPPED", lambda w: w["dropped"]),
+_COLUMNS = [
+    Column("NAME", lambda w: w["name"], "name", 1),
+    Column("KIND", lambda w: w["kind"], "state", 5),
+    Column("TO", lambda w: w["url"] or ",".join(w["smtp"]["to"]), "text", 3),
+    Column("EVENTS", lambda w: ",".join([*w["events"], *w["cluster_events"]]), "text", 7),
+    Column("ACTIVE", lambda w: "gone" if w["gone"] else w["active"], "state", 2),
+    Column("WAITING", lambda w: w["waiting"], "number", 6),
+    Column("FAILURES", lambda w: w["failures_in_a_row"], "number", 4),
+    Column("DROPPED", lambda w: w["dropped"], "number", 8),
 ]
-_DELIVERY_COLUMNS: list[Column] = [
-    ("ID", lambda i: i["id"]),
-    ("STATE", lambda i: i["state"]),
-    ("EVENT", lambda i: i["event"]["type"].rpartition(".")[2] if i.get("event") else ""),
-    ("ABOUT", lambda i: i["event"]["subject"] if i.get("event") else ""),
-    ("ATTEMPT", lambda i: i["attempt"]),
-    ("AT", lambda i: i["scheduled_at"]),
-    ("ERROR", error_line),
+_DELIVERY_COLUMNS = [
+    Column("ID", lambda i: i["id"], "id", 1),
+    Column("STATE", lambda i: i["state"], "state", 2),
+    Column("EVENT", lambda i: i["event"]["type"].rpartition(".")[2] if i.get("event") else "", "text", 4),
+    Column("ABOUT", lambda i: i["event"]["subject"] if i.get("event") else "", "text", 5),
+    Column("ATTEMPT", lambda i: i["attempt"], "number", 7),
+    Column("AT", lambda i: i["scheduled_at"], "time", 3),
+    Column("ERROR", error_line, "text", 6),
 ]
 
 
-@click.group()
+@click.group(cls=Group)
 def webhooks() -> None:
     """Webhooks: programs and people that are told what becomes of runs, jobs and the cluster.
 
@@ -100,7 +102,7 @@ _content = options(
     click.option("--namespace", "-N", metavar="NS", help="Listen to jobs of this namespace only."),
     click.option("--owner", help="Only to those of this owner."),
     click.option("--label", metavar="KEY=VALUE", multiple=True, help="Only with this label; may be repeated."),
-    click.option("--queue", metavar="NAME", help="Only to those of this queue."),
+    click.option("--queue", metavar="QUEUE", help="Only to those of this queue."),
     click.option("--header", metavar="NAME=VALUE", multiple=True, help="Sent along; may be repeated."),
     click.option("--timeout", metavar="DURATION", help="For an answer.  [default: 15s]"),
     click.option("--retry", metavar="DELAYS", help="Delays before each retry, such as 5s,5m,1h; 'none'."),
@@ -227,7 +229,7 @@ delete_command(
 @format_option
 @remote
 def test(client: Client, webhook: str, fmt: str) -> None:
-    """Send an event that is about nothing, and say which instance delivers it.
+    """Send an event that is about nothing, and say which run delivers it.
 
     \b
       raftsched webhooks test ops
@@ -265,7 +267,7 @@ def rotate(client: Client, webhook: str, overlap: str, secret_file: Any, fmt: st
 @state_option(INSTANCE_STATE_NAME)
 @listing(limit=20)
 def deliveries(client: Client, webhook: str, state: str | None, fmt: str, **given: Any) -> None:
-    """List what was sent to a webhook, the newest first. Each is an instance: see raftsched instances.
+    """List what was sent to a webhook, the newest first. Each is a run: see raftsched runs.
 
     \b
       raftsched webhooks deliveries ops

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched import names
+from raftsched.cli.lazy import Group
 from raftsched.cli.resources.nodes import labels_text
 from raftsched.cli.resources.resource import Resource, listing, named, rows, viewing
-from raftsched.cli.terminal.output import Column, print_fields, print_for_programs, print_rows, print_table
+from raftsched.cli.terminal.output import print_fields, print_for_programs, print_rows, print_table
+from raftsched.cli.terminal.table import Column
 from raftsched.surface.plain import workers as addresses
 
 if TYPE_CHECKING:
@@ -23,21 +25,28 @@ def _served(found: Sequence[str] | None) -> str:
     return "all" if found is None else ",".join(found)
 
 
-_COLUMNS: list[Column] = [
-    ("NAME", lambda w: w["name"]),
-    ("RUNNING", lambda w: f"{w['running']}/{w['slots']}"),
-    ("QUEUES", lambda w: _served(w["queues"])),
-    ("NAMESPACES", lambda w: _served(w["namespaces"])),
-    ("LABELS", lambda w: labels_text(w["labels"])),
-    ("HANDLERS", lambda w: ",".join(w["handlers"])),
-    ("HEARTBEAT", lambda w: w.get("last_heartbeat_at")),
-    ("QUIET SINCE", lambda w: w.get("quiet_since")),
-    ("VERSION", lambda w: w.get("version")),
-    ("TROUBLE", lambda w: w.get("trouble")),
+_COLUMNS = [
+    Column("NAME", lambda w: w["name"], "name", 1),
+    Column("RUNNING", lambda w: f"{w['running']}/{w['slots']}", "number", 2),
+    Column("QUEUES", lambda w: _served(w["queues"]), "text", 5),
+    Column("NAMESPACES", lambda w: _served(w["namespaces"]), "text", 6),
+    Column("LABELS", lambda w: labels_text(w["labels"]), "text", 8),
+    Column("HANDLERS", lambda w: ",".join(w["handlers"]), "text", 9),
+    Column("HEARTBEAT", lambda w: w.get("last_heartbeat_at"), "time", 3),
+    Column("QUIET SINCE", lambda w: w.get("quiet_since"), "time", 4),
+    Column("VERSION", lambda w: w.get("version"), "state", 10),
+    Column("TROUBLE", lambda w: w.get("trouble"), "text", 7),
 ]
 
 
-@click.group()
+_RUNS = [
+    Column("ID", lambda r: r["id"], "id", 1),
+    Column("TOKEN", lambda r: r["token"], "number", 3),
+    Column("STARTED", lambda r: r["started_at"], "time", 2),
+]
+
+
+@click.group(cls=Group)
 def workers() -> None:
     """Remote workers: machines that run jobs and take no part in the quorum. 'nodes' are those that do."""
 
@@ -68,9 +77,7 @@ def get(client: Client, worker: str, fmt: str) -> None:
     print_fields(_shown(found))
     if found["runs"]:
         click.echo()
-        names_of = ("id", "token", "started_at")
-        lines = [["-" if run[name] is None else str(run[name]) for name in names_of] for run in found["runs"]]
-        print_table([name.upper().replace("_", " ") for name in names_of], lines)
+        print_table(_RUNS, found["runs"])
 
 
 def _shown(worker: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Commands about runs: instances, dead letters, events."""
+"""Commands about runs: of jobs, dead letters, events."""

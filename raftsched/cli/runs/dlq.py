@@ -1,4 +1,4 @@
-"""`raftsched dlq`: dead letters, which are instances that failed for good."""
+"""`raftsched dlq`: dead letters, which are runs that failed for good."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from raftsched.cli.remote import check_namespace, find_job, options, remote
+from raftsched.cli.lazy import Group
+from raftsched.cli.remote import check_namespace, everything_option, find_job, options, remote
 from raftsched.cli.resources.resource import identified, listing, rows
 from raftsched.cli.runs.executors import executor_of
 from raftsched.cli.runs.instances import check_id
 from raftsched.cli.runs.parts import go_through
 from raftsched.cli.runs.why import error_line
-from raftsched.cli.terminal.output import Column, print_rows
+from raftsched.cli.terminal.output import print_rows
 from raftsched.cli.terminal.progress import progress_option
+from raftsched.cli.terminal.table import Column
 from raftsched.surface.plain import dead_letters as addresses
 
 if TYPE_CHECKING:
@@ -23,15 +25,15 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 _IDS_IN_BODY = 1_000
 _IDS_IN_QUERY = 50
-_COLUMNS: list[Column] = [
-    ("ID", lambda i: i["id"]),
-    ("JOB", lambda i: f"{i['namespace']}/{i['job_name']}" if i.get("job_name") else i["job_id"]),
-    ("STATE", lambda i: i["state"]),
-    ("DEAD SINCE", lambda i: i["dead_since"]),
-    ("ATTEMPT", lambda i: i.get("attempt")),
-    ("NODE", executor_of),
-    ("EXIT", lambda i: i.get("exit_code")),
-    ("WHY", lambda i: error_line(i) or i.get("reason")),
+_COLUMNS = [
+    Column("ID", lambda i: i["id"], "id", 1),
+    Column("JOB", lambda i: f"{i['namespace']}/{i['job_name']}" if i.get("job_name") else i["job_id"], "name", 3),
+    Column("STATE", lambda i: i["state"], "state", 2),
+    Column("DEAD SINCE", lambda i: i["dead_since"], "time", 4),
+    Column("ATTEMPT", lambda i: i.get("attempt"), "number", 6),
+    Column("NODE", executor_of, "name", 7),
+    Column("EXIT", lambda i: i.get("exit_code"), "number", 8),
+    Column("WHY", lambda i: error_line(i) or i.get("reason"), "text", 5),
 ]
 
 
@@ -43,9 +45,9 @@ _filters = options(
     click.option("--to", "end", metavar="TIME", help="Dead before (RFC 3339)."),
 )
 _choosing = options(
-    click.argument("ids", metavar="[ID]...", nargs=-1),
+    click.argument("ids", metavar="[RUN]...", nargs=-1),
     _filters,
-    click.option("--all", "everything", is_flag=True, help="All of them."),
+    *everything_option("--every-dead-letter", "All of them."),
     click.option("--dry-run", is_flag=True, help="Only count."),
     progress_option,
     remote,
@@ -64,7 +66,7 @@ def _query(client: Client, given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in query.items() if value is not None}
 
 
-@click.group()
+@click.group(cls=Group)
 def dlq() -> None:
     """Dead letters: runs that failed, with no retry left. They are kept for 14 days, to be looked at."""
 
@@ -87,7 +89,8 @@ def list_(client: Client, fmt: str, limit: int, everything: bool, **given: Any) 
 @dlq.command()
 @_choosing
 def requeue(client: Client, ids: tuple[str, ...], everything: bool, dry_run: bool, **given: Any) -> None:
-    """Run dead letters again, as further attempts with all their retries. Say which: by id, by filter, or --all.
+    """Run dead letters again, as further attempts with all their retries. Say which: by id, by filter, or
+    --every-dead-letter.
 
     Those of one job wait for each other, unless its runs may overlap.
 
@@ -113,12 +116,12 @@ def requeue(client: Client, ids: tuple[str, ...], everything: bool, dry_run: boo
 @dlq.command()
 @_choosing
 def purge(client: Client, ids: tuple[str, ...], everything: bool, dry_run: bool, **given: Any) -> None:
-    """Take dead letters off the list. Their instances stay as long as others that failed. Say which: by id, by
-    filter, or --all.
+    """Take dead letters off the list. Their runs stay as long as others that failed. Say which: by id, by
+    filter, or --every-dead-letter.
 
     \b
       raftsched dlq purge --job billing/nightly-report --to 2026-11-20T00:00:00Z
-      raftsched dlq purge --all --dry-run
+      raftsched dlq purge --every-dead-letter --dry-run
     """
     from raftsched.client.wire import own_key
 
@@ -139,12 +142,14 @@ def purge(client: Client, ids: tuple[str, ...], everything: bool, dry_run: bool,
 
 
 def _chosen(client: Client, ids: tuple[str, ...], everything: bool, given: dict[str, Any]) -> dict[str, Any]:
-    """The filter. Raises a usage error unless there is exactly one of ids, filter and --all."""
+    """The filter. Raises a usage error unless there is exactly one of ids, filter and --every-dead-letter."""
     for text in ids:
         check_id(text)
     filtered = any(value is not None for value in given.values())
     if bool(ids) + filtered + everything != 1:
-        raise click.UsageError("say which: ids, a filter (--job, --namespace, ...), or --all, and one of these only")
+        raise click.UsageError(
+            "say which: ids, a filter (--job, --namespace, ...), or --every-dead-letter, and one of these only"
+        )
     return _query(client, given)
 
 

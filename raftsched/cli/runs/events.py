@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.lazy import Command
 from raftsched.cli.remote import check_namespace, find_job, remote
 from raftsched.cli.runs.executors import executor_of
 from raftsched.cli.runs.states import state_option
-from raftsched.cli.terminal.output import cell
+from raftsched.cli.terminal.output import FORMATS, look, print_lines
+from raftsched.cli.terminal.table import Column, table_lines
+from raftsched.cli.terminal.values import cell
 from raftsched.surface.plain import events as addresses
 from raftsched.surface.plain.enums import INSTANCE_STATE_NAME, JOB_STATE
 
@@ -21,7 +25,23 @@ if TYPE_CHECKING:
 _TYPE_WIDTH = 20
 
 
-@click.command()
+def _about(event: Mapping[str, Any]) -> str | None:
+    """Returns the job by its name, or what else it is about."""
+    name = f"{event['namespace']}/{event['job']}" if event.get("job") else None
+    return name or event.get("job_id") or event.get("subject")
+
+
+_COLUMNS = [  # a line each as they come: the type is as wide as all of them from the first on
+    Column("AT", lambda e: e["at"], "id", 1),
+    Column("TYPE", lambda e: e["type"].ljust(_TYPE_WIDTH), "state", 2),
+    Column("ABOUT", _about, "name", 3),
+    Column("RUN", lambda e: e.get("instance_id"), "id", 5),
+    Column("NODE", executor_of, "name", 6),
+    Column("WHY", lambda e: e.get("reason"), "text", 4),
+]
+
+
+@click.command(cls=Command)
 @click.option("-f", "--follow", is_flag=True, help="Go on as events come, from now unless --after says otherwise.")
 @click.option(
     "--type", "types", metavar="TYPE[,TYPE]", help="Of these types, such as instance.failed, or job for all of jobs."
@@ -34,10 +54,10 @@ _TYPE_WIDTH = 20
     "-o",
     "--output",
     "fmt",
-    type=click.Choice(["table", "json", "yaml", "name"]),
+    type=click.Choice(list(FORMATS)),
     default="table",
     show_default=True,
-    help="For people, a JSON object a line, a YAML document each, or the instance or job that each is about.",
+    help="For people, a JSON object a line, a YAML document each, or the run or job that each is about.",
 )
 @remote
 def events(
@@ -64,7 +84,12 @@ def events(
     }
     if job:
         query["job"] = find_job(client, job)["id"]
-    for event in watch(client, addresses.LIST, query):
+    coming = watch(client, addresses.LIST, query)
+    if fmt in ("table", "wide") and sys.stdout.isatty():
+        told = look()
+        print_lines(table_lines(_COLUMNS, coming, told if fmt == "table" else told._replace(room=None), together=1))
+        return
+    for event in coming:
         if fmt == "name":
             click.echo(event.get("instance_id") or event.get("job_id") or cell(event.get("subject")))
         elif fmt == "yaml":
@@ -72,7 +97,7 @@ def events(
 
             click.echo("---\n" + yaml_text(event).rstrip("\n"))
         else:
-            click.echo(json.dumps(event, ensure_ascii=False) if fmt == "json" else _line(event))
+            click.echo(json.dumps(event, ensure_ascii=False) if fmt in ("json", "jsonl") else _line(event))
         sys.stdout.flush()
 
 

@@ -1,37 +1,32 @@
-"""`raftsched instances`: the runs of jobs."""
+"""`raftsched runs`: the runs of jobs."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.each import each
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import check_namespace, each, find_job, format_option, remote
+from raftsched.cli.lazy import LazyGroup
+from raftsched.cli.remote import check_namespace, find_job, format_option, remote
 from raftsched.cli.resources.resource import identified, listing, rows, viewing_by
 from raftsched.cli.runs.executors import executor_of
 from raftsched.cli.runs.parts import go_through
 from raftsched.cli.runs.searching import ago, search
 from raftsched.cli.runs.states import state_option
-from raftsched.cli.runs.why import error_line, why
-from raftsched.cli.terminal.output import (
-    Column,
-    cell,
-    print_fields,
-    print_for_programs,
-    print_rows,
-    print_table,
-)
+from raftsched.cli.runs.why import duration_ms, error_line, why
+from raftsched.cli.terminal.output import print_fields, print_for_programs, print_rows, print_table
 from raftsched.cli.terminal.progress import progress_option
+from raftsched.cli.terminal.table import Column
+from raftsched.cli.terminal.values import cell
 from raftsched.errors import Exit
-from raftsched.quantities import format_duration
+from raftsched.quantities import duration_text
 from raftsched.surface.plain import runs
 from raftsched.surface.plain.enums import INSTANCE_STATE_NAME, LIVE_STATE_NAME
 from raftsched.surface.plain.explain import INSTANCE as EXPLAIN
-from raftsched.surface.plain.output import GET as OUTPUT
 from raftsched.surface.plain.output import STREAM_NAME
 
 if TYPE_CHECKING:
@@ -56,16 +51,37 @@ def progress_text(progress: Mapping[str, Any]) -> str:
     return f"{percent} {progress['text']}".strip()
 
 
-_COLUMNS: list[Column] = [
-    ("ID", lambda i: i["id"]),
-    ("JOB", lambda i: f"{i['namespace']}/{i['job_name']}" if i.get("job_name") else None),
-    ("STATE", lambda i: i["state"]),
-    ("SCHEDULED", lambda i: i.get("scheduled_at")),
-    ("NODE", executor_of),
-    ("ATTEMPT", lambda i: i.get("attempt")),
-    ("EXIT", lambda i: i.get("exit_code")),
-    ("ENDED", lambda i: i.get("ended_at")),
-    ("WHY", _why),
+_COLUMNS = [
+    Column("ID", lambda i: i["id"], "id", 1),
+    Column("JOB", lambda i: f"{i['namespace']}/{i['job_name']}" if i.get("job_name") else None, "name", 3),
+    Column("STATE", lambda i: i["state"], "state", 2),
+    Column("DUE", lambda i: i.get("scheduled_at"), "time", 4),
+    Column("TOOK", duration_ms, "duration", 5),
+    Column("NODE", executor_of, "name", 7),
+    Column("ATTEMPT", lambda i: i.get("attempt"), "number", 8),
+    Column("EXIT", lambda i: i.get("exit_code"), "number", 9),
+    Column("ENDED", lambda i: i.get("ended_at"), "time", 10),
+    Column("WHY", _why, "text", 6),
+]
+
+
+_ATTEMPTS = [
+    Column("NUMBER", lambda a: a.get("number"), "number", 2),
+    Column("NODE", executor_of, "name", 4),
+    Column("OUTCOME", lambda a: a.get("outcome"), "state", 1),
+    Column("EXIT", lambda a: a.get("exit_code"), "number", 7),
+    Column("STARTED", lambda a: a.get("started_at"), "time", 5),
+    Column("TOOK", duration_ms, "duration", 6),
+    Column("ENDED", lambda a: a.get("ended_at"), "time", 8),
+    Column("ERROR", error_line, "prose", 3),
+]
+_STEPS = [
+    Column("AT", lambda s: s["at"], "id", 1),
+    Column("KIND", lambda s: s["kind"], "state", 2),
+    Column("INDEX", lambda s: s["index"], "number", 4),
+    Column("TERM", lambda s: s["term"], "number", 6),
+    Column("TOKEN", lambda s: s["token"], "number", 5),
+    Column("TEXT", lambda s: s["text"], "prose", 3),
 ]
 
 
@@ -73,18 +89,17 @@ def check_id(instance: str) -> None:
     """Raises a usage error."""
     if not _ID.fullmatch(instance):
         raise click.UsageError(
-            f"{instance!r} is not an instance id; it looks like 0d3k5xw2a9f4m@1763600400000,"
-            " see 'raftsched instances list'"
+            f"{instance!r} is not the id of a run; it looks like 0d3k5xw2a9f4m@1763600400000, see 'raftsched runs list'"
         )
 
 
-def _path(address: str, instance: str) -> str:
+def path_of(address: str, instance: str) -> str:
     check_id(instance)
     return address.format(id=instance)
 
 
 def run_of(client: Client, ref: str) -> str:
-    """Returns the id of an instance: the one that is given, or the newest of the job that is. Raises a usage error,
+    """Returns the id of a run: the one that is given, or the newest of the job that is. Raises a usage error,
     ClientError, Failure."""
     if "@" in ref:
         check_id(ref)
@@ -99,31 +114,40 @@ def _news(client: Client, ref: str, fmt: str) -> dict[str, Any]:
     return {"job": ref.partition("@")[0] if "@" in ref else find_job(client, ref)["id"]}
 
 
-@click.group()
+_ORDER = ("list", "get", "output", "explain", "grep", "rerun", "kill")
+_LATER = {"output": ("runs.logs", "output", "Print what a run wrote, or follow it; the same as 'raftsched logs'.")}
+
+
+@click.group(cls=LazyGroup, later=_LATER, order=_ORDER)
 def instances() -> None:
-    """The runs of jobs. An instance is one due time of a job; its retries are attempts of the same instance."""
+    """The runs of jobs. A run is one execution of a job for one due time; its retries are attempts of the same run.
+
+    JOB stands for its newest run. The API calls a run an instance, and 'raftsched instances' is the same as 'raftsched
+    runs'.
+    """
 
 
 @instances.command("list")
 @click.option("--job", metavar="JOB", help="Of this job: name, namespace/name or id.")
 @click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
 @state_option(INSTANCE_STATE_NAME)
-@click.option("--node", metavar="ID", help="That ran on this node.")
-@click.option("--worker", metavar="NAME", help="That ran on this remote worker.")
+@click.option("--node", metavar="NODE", help="That ran on this node.")
+@click.option("--worker", metavar="WORKER", help="That ran on this remote worker.")
 @click.option("--from", "start", metavar="TIME", help="Scheduled at or after (RFC 3339).")
 @click.option("--to", "end", metavar="TIME", help="Scheduled before (RFC 3339).")
-@click.option("--parent", metavar="ID", help="The parts of this run, in their order.")
+@click.option("--late", is_flag=True, help="That began more than a second after they were due.")
+@click.option("--parent", metavar="RUN", help="The parts of this run, in their order.")
 @listing(50)
 def list_(
     client: Client, job: str | None, namespace: str | None, state: str | None, node: str | None, worker: str | None,
-    parent: str | None, start: str | None, end: str | None, fmt: str, **given: Any,
+    parent: str | None, start: str | None, end: str | None, late: bool, fmt: str, **given: Any,
 ) -> None:  # fmt: skip
-    """List instances.
+    """List runs, the newest scheduled time first.
 
     \b
-      raftsched instances list --job billing/nightly-report
-      raftsched instances list --state FAILED,TIMED_OUT --from 2026-11-20T00:00:00Z
-      raftsched instances list --state RUNNING -o name | xargs -r raftsched instances kill
+      raftsched runs list --job billing/nightly-report
+      raftsched runs list --state FAILED,TIMED_OUT --from 2026-11-20T00:00:00Z
+      raftsched runs list --state RUNNING -o name | xargs -r raftsched runs kill
     """
     query = {
         "namespace": check_namespace(namespace) if namespace else None,
@@ -131,25 +155,26 @@ def list_(
         "node": node,
         "worker": worker,
         "parent": parent,
+        "late": "true" if late else None,
         "from": start,
         "to": end,
     }
     if job:
         query["job"] = find_job(client, job)["id"]
-    print_rows(fmt, rows(client, runs.LIST, given, query), _COLUMNS, identified, "no instances")
+    print_rows(fmt, rows(client, runs.LIST, given, query), _COLUMNS, identified, "no runs")
 
 
 @instances.command()
-@click.argument("ref", metavar="ID|JOB")
+@click.argument("ref", metavar="JOB|RUN")
 @viewing_by(_news)
 def get(client: Client, ref: str, fmt: str) -> None:
-    """Show one instance, or the newest of a job, and its attempts.
+    """Show a run, or the newest of a job, and its attempts.
 
     \b
-      raftsched instances get 0d3k5xw2a9f4m@1763600400000
-      raftsched instances get billing/nightly-report
+      raftsched runs get 0d3k5xw2a9f4m@1763600400000
+      raftsched runs get billing/nightly-report
     """
-    found: dict[str, Any] = client.get(_path(runs.GET, run_of(client, ref)))
+    found: dict[str, Any] = client.get(path_of(runs.GET, run_of(client, ref)))
     if not print_for_programs(fmt, found, found["id"]):
         parts = found.get("parts")
         hidden = ("attempts", "output", "parts")
@@ -165,25 +190,22 @@ def get(client: Client, ref: str, fmt: str) -> None:
         attempts = found.get("attempts") or []
         if attempts:
             click.echo()
-            names = ["number", "node", "outcome", "exit_code", "started_at", "ended_at", "error"]
-            given = [{**a, "node": executor_of(a), "error": error_line(a)} for a in attempts]
-            lines = [[cell(a.get(n)) for n in names] for a in given]
-            print_table([n.upper().replace("_", " ") for n in names], lines)
+            print_table(_ATTEMPTS, attempts)
 
 
 @instances.command()
-@click.argument("ref", metavar="ID|JOB")
+@click.argument("ref", metavar="JOB|RUN")
 @viewing_by(_news)
 def explain(client: Client, ref: str, fmt: str) -> None:
-    """Say why an instance, or the newest of a job, ran then and there, what it waited for, and what it waits for now.
+    """Say why a run, or the newest of a job, ran then and there, what it waited for, and what it waits for now.
 
     Each step comes with the entry of the log that did it, the term of that entry, and the fencing token.
 
     \b
-      raftsched instances explain 0d3k5xw2a9f4m@1763600400000
-      raftsched instances explain billing/nightly-report
+      raftsched runs explain 0d3k5xw2a9f4m@1763600400000
+      raftsched runs explain billing/nightly-report
     """
-    found: dict[str, Any] = client.get(_path(EXPLAIN, run_of(client, ref)))
+    found: dict[str, Any] = client.get(path_of(EXPLAIN, run_of(client, ref)))
     if print_for_programs(fmt, found, found["id"]):
         return
     click.echo(found["text"])
@@ -196,47 +218,11 @@ def explain(client: Client, ref: str, fmt: str) -> None:
     if found["waits"]:
         click.echo("\nIt waited:" if found["waiting_for"] is None else "\nIt waited, and waits:")
         for wait in found["waits"]:
-            click.echo(f"  {format_duration(wait['ms'])} {wait['text']}")
+            click.echo(f"  {duration_text(wait['ms'])} {wait['text']}")
     click.echo()
-    names = ["at", "kind", "index", "term", "token", "text"]
-    print_table([n.upper() for n in names], [[cell(step[n]) for n in names] for step in found["steps"]])
+    print_table(_STEPS, found["steps"])
     if found["steps_left_out"]:
         click.echo("Steps between the first and the second were left out; the cluster keeps steps_kept of them.")
-
-
-@instances.command()
-@click.argument("ref", metavar="ID|JOB")
-@click.option("-f", "--follow", is_flag=True, help="Go on as output comes, until the attempt ends.")
-@click.option("--stream", type=click.Choice(STREAM_NAME), help="Only this one.  [default: both as they came]")
-@click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [default: the last]")
-@click.option("--tail", type=click.IntRange(0, 100_000), metavar="N", help="Only the last N lines.")
-@click.option("--split", is_flag=True, help="What it wrote to stderr goes to stderr.  [default: both to stdout]")
-@remote
-def output(
-    client: Client, ref: str, follow: bool, stream: str | None, attempt: int | None, tail: int | None, split: bool
-) -> None:
-    """Print what an instance, or the newest of a job, wrote, byte for byte, whichever node ran it.
-
-    \b
-      raftsched instances output 0d3k5xw2a9f4m@1763600400000
-      raftsched instances output billing/nightly-report
-      raftsched instances output -f 0d3k5xw2a9f4m@1763600400000
-      raftsched instances output --split 0d3k5xw2a9f4m@1763600400000 2>errors.txt
-    """
-    from raftsched.client.event_stream import output as follow_output
-    from raftsched.client.event_stream import pieces
-
-    query = {"follow": True if follow else None, "stream": stream, "attempt": attempt, "tail": tail}
-    path = _path(OUTPUT, run_of(client, ref))
-    if split:
-        for said in pieces(client, path, query):
-            sink = sys.stderr if said["stream"] == "stderr" else sys.stdout
-            sink.buffer.write(said["text"].encode())
-            sink.buffer.flush()
-        return
-    for piece in follow_output(client, path, query) if follow else client.stream(path, query):
-        sys.stdout.buffer.write(piece)
-        sys.stdout.buffer.flush()
 
 
 @instances.command()
@@ -255,15 +241,15 @@ def grep(
     client: Client, text: str, job: str | None, namespace: str | None, ignore_case: bool, stream: str | None,
     since: str | None, start: str | None, end: str | None, limit: int, fmt: str,
 ) -> None:  # fmt: skip
-    """Search in the output of attempts that have ended, the newest instance first.
+    """Search in the output of attempts that have ended, the newest run first.
 
-    Prints each line that holds TEXT, as it is, behind instance, attempt and number of the line; of one attempt ten
+    Prints each line that holds TEXT, as it is, behind run, attempt and number of the line; of one attempt ten
     lines at most. Exit code 1: nothing holds it; 6: some nodes that have output did not answer, which is told.
 
     \b
-      raftsched instances grep 'connection refused' --since 1d
-      raftsched instances grep -i error --job billing/nightly-report --stream stderr
-      raftsched instances grep OutOfMemory -N billing -o name
+      raftsched runs grep 'connection refused' --since 1d
+      raftsched runs grep -i error --job billing/nightly-report --stream stderr
+      raftsched runs grep OutOfMemory -N billing -o name
     """
     if since is not None and start is not None:
         raise click.UsageError("--since and --from exclude each other")
@@ -281,7 +267,7 @@ def grep(
 
 
 @instances.command()
-@click.argument("instances", metavar="[ID]...", nargs=-1)
+@click.argument("instances", metavar="[RUN]...", nargs=-1)
 @click.option("--job", metavar="JOB", help="All of this job: name, namespace/name or id.")
 @click.option("--namespace", "-N", metavar="NS", help="All of the jobs of this namespace.")
 @state_option(LIVE_STATE_NAME, "Only those in one of these states; may be repeated.")
@@ -294,14 +280,14 @@ def kill(
     client: Client, instances: tuple[str, ...], job: str | None, namespace: str | None, state: str | None,
     start: str | None, end: str | None, dry_run: bool,
 ) -> None:  # fmt: skip
-    """Ask running instances to end, and cancel those that have not started. They count as KILLED and are not retried.
+    """Ask runs to end, and cancel those that have not started. They count as KILLED and are not retried.
 
     Say which: by id, or all of a job or a namespace that are not at their end. One that fails does not keep the others;
     the exit code is then that of the first failure.
 
     \b
-      raftsched instances kill 0d3k5xw2a9f4m@1763600400000
-      raftsched instances kill --job billing/nightly-report --state WAITING --dry-run
+      raftsched runs kill 0d3k5xw2a9f4m@1763600400000
+      raftsched runs kill --job billing/nightly-report --state WAITING --dry-run
     """
     filters = {
         "job": find_job(client, job)["id"] if job else None,
@@ -320,7 +306,7 @@ def kill(
         return
 
     def act(instance: str) -> None:
-        client.post(_path(runs.KILL, instance))
+        client.post(path_of(runs.KILL, instance))
         click.echo(f"asked to end: {instance}")
 
     each(instances, act)
@@ -331,21 +317,21 @@ def _kill_matching(client: Client, wanted: dict[str, Any], dry_run: bool) -> Non
         return client.post(runs.KILL_MATCHING, body)
 
     requests = [{"filter": wanted, "dry_run": dry_run}]
-    go_through("instances", requests, ask, "killed", "asked to end", dry_run=dry_run)
+    go_through("runs", requests, ask, "killed", "asked to end", dry_run=dry_run)
 
 
 @instances.command()
-@click.argument("instance", metavar="ID")
+@click.argument("instance", metavar="RUN")
 @click.option("--downstream", is_flag=True, help="From here on: all that follows it in its workflow, too.")
 @remote
 def rerun(client: Client, instance: str, downstream: bool) -> None:
-    """Run a finished instance again, as a new attempt of the same instance.
+    """Run a run that has ended again, as a new attempt of the same run.
 
     Its end starts nothing that it started before. With --downstream everything behind it in its workflow runs again.
 
     \b
-      raftsched instances rerun 0d3k5xw2a9f4m@1763600400000
-      raftsched instances rerun --downstream 0d3k5xw2a9f4m@1763600400000
+      raftsched runs rerun 0d3k5xw2a9f4m@1763600400000
+      raftsched runs rerun --downstream 0d3k5xw2a9f4m@1763600400000
     """
-    client.post(_path(runs.RERUN, instance), {"downstream": True} if downstream else {})
+    client.post(path_of(runs.RERUN, instance), {"downstream": True} if downstream else {})
     click.echo(f"runs again: {instance}")

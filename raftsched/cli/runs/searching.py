@@ -1,4 +1,4 @@
-"""`raftsched instances grep`: what was found in output, as it comes."""
+"""`raftsched runs grep`: what was found in output, as it comes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.terminal.output import print_json, shown
+from raftsched.cli.terminal.output import print_json
+from raftsched.cli.terminal.values import shown
 from raftsched.errors import Exit
 from raftsched.quantities import parse_duration
 from raftsched.surface.plain import output

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.jobs.wait import Watch, milliseconds
+from raftsched.cli.lazy import Group
 from raftsched.cli.remote import check_namespace, find_job, remote
 from raftsched.cli.resources.resource import identified, listing, rows, viewing_by
 from raftsched.cli.runs.executors import executor_of
 from raftsched.cli.runs.instances import check_id, run_of
-from raftsched.cli.runs.why import error_line, why
-from raftsched.cli.terminal.output import Column, print_for_programs, print_rows, shown
+from raftsched.cli.runs.why import duration_ms, error_line, why
+from raftsched.cli.terminal.output import print_for_programs, print_rows
+from raftsched.cli.terminal.table import Column
+from raftsched.cli.terminal.values import shown
 from raftsched.errors import Exit
 from raftsched.surface.plain import workflows as addresses
 
@@ -23,21 +26,22 @@ if TYPE_CHECKING:
 
 PAGE = 1_000
 _COUNTS = ("active", "succeeded", "failed", "timed_out", "killed", "skipped")
-_LISTED: list[Column] = [
-    ("WORKFLOW", lambda w: w["id"]),
-    ("JOB", lambda w: w["job"]),
-    ("STATE", lambda w: w["state"]),
-    ("SCHEDULED", lambda w: w["scheduled_at"]),
-    ("RUNS", lambda w: _counted(w["counts"])),
+_LISTED = [
+    Column("WORKFLOW", lambda w: w["id"], "id", 1),
+    Column("JOB", lambda w: w["job"], "name", 3),
+    Column("STATE", lambda w: w["state"], "state", 2),
+    Column("DUE", lambda w: w["scheduled_at"], "time", 4),
+    Column("RUNS", lambda w: _counted(w["counts"]), "text", 5),
 ]
-_COLUMNS: list[Column] = [
-    ("JOB", lambda r: r.get("job")),
-    ("STATE", lambda r: r["state"]),
-    ("STARTED", lambda r: r.get("started_at")),
-    ("ENDED", lambda r: r.get("ended_at")),
-    ("NODE", executor_of),
-    ("RUN", lambda r: r["id"]),
-    ("WHY", why),
+_COLUMNS = [
+    Column("JOB", lambda r: r.get("job"), "name", 1),
+    Column("STATE", lambda r: r["state"], "state", 2),
+    Column("STARTED", lambda r: r.get("started_at"), "time", 3),
+    Column("TOOK", duration_ms, "duration", 4),
+    Column("ENDED", lambda r: r.get("ended_at"), "time", 8),
+    Column("NODE", executor_of, "name", 7),
+    Column("RUN", lambda r: r["id"], "id", 6),
+    Column("WHY", why, "text", 5),
 ]
 
 
@@ -69,9 +73,9 @@ def _in_short(found: Mapping[str, Any]) -> str:
     )
 
 
-@click.group()
+@click.group(cls=Group)
 def workflows() -> None:
-    """Runs that were started by the end of others, from the first of them on. ID is that of the first run, as
+    """Runs that were started by the end of others, from the first of them on. WORKFLOW is the id of the first run, as
     'raftsched jobs run' prints it.
 
     A workflow is started by running its first job.
@@ -102,10 +106,10 @@ def list_(
 
 
 @workflows.command("show")
-@click.argument("ref", metavar="ID|JOB")
+@click.argument("ref", metavar="JOB|RUN")
 @viewing_by(lambda client, ref, fmt: {})
 def show(client: Client, ref: str, fmt: str) -> None:
-    """Show a workflow and its runs; any of its runs will do for ID, and JOB stands for its newest run.
+    """Show a workflow and its runs; any of its runs will do for RUN, and JOB stands for its newest run.
 
     \b
       raftsched workflows show 0d3k5xw2a9f4m@1763600400000
@@ -118,7 +122,7 @@ def show(client: Client, ref: str, fmt: str) -> None:
 
 
 @workflows.command()
-@click.argument("workflow", metavar="ID")
+@click.argument("workflow", metavar="WORKFLOW")
 @click.option("--timeout", "timeout_ms", default="1h", show_default=True, metavar="DURATION", callback=milliseconds)
 @remote
 def watch(client: Client, workflow: str, timeout_ms: int) -> None:
@@ -150,7 +154,7 @@ def watch(client: Client, workflow: str, timeout_ms: int) -> None:
 
 
 @workflows.command()
-@click.argument("workflow", metavar="ID")
+@click.argument("workflow", metavar="WORKFLOW")
 @remote
 def kill(client: Client, workflow: str) -> None:
     """Ask all runs of a workflow to end, and let nothing more of it start.

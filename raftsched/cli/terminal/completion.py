@@ -6,12 +6,16 @@ import os
 
 import click
 
+from raftsched.cli.lazy import COMPLETE, Command
 
-@click.command()
+
+@click.command(cls=Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), required=False)
 @click.pass_context
 def completion(ctx: click.Context, shell: str | None) -> None:
-    """Print the script that completes raftsched commands in SHELL (default: yours).
+    """Print the script that completes commands, options and names in SHELL (default: yours).
+
+    Names of jobs, runs, queues and the like are those that the cluster has.
 
     \b
     bash:  raftsched completion bash > ~/.local/share/bash-completion/completions/raftsched
@@ -20,8 +24,11 @@ def completion(ctx: click.Context, shell: str | None) -> None:
     """
     from click.shell_completion import get_completion_class
 
+    from raftsched.cli.terminal.completing import use_own_classes
+
     name = shell or os.path.basename(os.environ.get("SHELL", ""))
+    use_own_classes()
     found = get_completion_class(name) if name in ("bash", "zsh", "fish") else None
     if found is None:
         raise click.UsageError("say which shell: raftsched completion bash, zsh or fish")
-    click.echo(found(ctx.find_root().command, {}, "raftsched", "_RAFTSCHED_COMPLETE").source())
+    click.echo(found(ctx.find_root().command, {}, "raftsched", COMPLETE).source())

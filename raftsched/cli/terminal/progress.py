@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import click
 
-from raftsched.quantities import size_text
 from raftsched.system.clock import SystemClock
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -96,4 +95,8 @@ class Progress:
         return f"{self._what}:{bar} {self._text(done)}{of}{rate}"
 
     def _text(self, count: float) -> str:
-        return size_text(count) if self._sizes else f"{count:,.0f}"
+        if not self._sizes:
+            return f"{count:,.0f}"
+        from raftsched.quantities import size_text
+
+        return size_text(count)

@@ -116,6 +116,7 @@ class _Picture(io.StringIO):
     def __init__(self, terminal: bool) -> None:
         super().__init__()
         self._terminal = terminal
+        self.takes_notices = terminal  # stderr is the same screen
 
     def isatty(self) -> bool:
         return self._terminal
@@ -149,5 +150,6 @@ def _draw(picture: str, every_s: float) -> None:
     if len(lines) > rows - 2:
         lines = [*lines[: rows - 3], f"... {len(lines) - rows + 3} more lines"]
     dim = ("", "") if os.environ.get("NO_COLOR") else ("\033[2m", "\033[m")
-    drawn = "".join(f"{line}\033[K\r\n" for line in (f"{dim[0]}{head}{dim[1]}", *lines))
+    # A line is erased before it is drawn: behind one of the full width the cursor still stands on its last character.
+    drawn = "".join(f"\033[K{line}\r\n" for line in (f"{dim[0]}{head}{dim[1]}", *lines))
     sys.stdout.write(f"\033[H\033[?7l{drawn}\033[J\033[?7h")

@@ -28,6 +28,7 @@ AfterEnd = Literal["succeeded", "failed", "ended"]
 CalendarAction = Literal["skip", "move"]
 OverlapName = Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
 LiveStateName = Literal["WAITING", "LAUNCHED", "RUNNING", "RETRYING"]
+RanStateName = Literal["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED"]
 EndStateName = Literal["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"]
 InstanceStateName = Literal[
     "WAITING", "LAUNCHED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 
+from raftsched.client.generated.job_shapes import JobWarning
 from raftsched.client.generated.schedules import Occurrence
 from raftsched.client.moments import Moment
 
@@ -22,13 +23,15 @@ class Deleted(msgspec.Struct, frozen=True, kw_only=True):
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """A job that could be written, and the `result` that this would have. `job`: its content, defaults filled in.
-    `description` and `next`: its trigger in words, and its next times."""
+    `description` and `next`: its trigger in words, and its next times. `warnings`: what it asks for that nobody offers
+    now; it would be written all the same."""
 
     result: str
     job: dict[str, Any]
     description: str
     next: list[Occurrence]
     more: bool = False
+    warnings: list[JobWarning] = []
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,4 +62,6 @@ class JobFilter(TypedDict, total=False):
     created_to: Moment
     next_from: Moment
     next_to: Moment
+    failing: bool  # the run that ended last failed or timed out, or the one before those that were killed since
+    late: bool  # due more than a second ago, and the run has not begun
     order: Literal["asc", "desc"]

@@ -33,6 +33,7 @@ from raftsched.client.generated.explain import (
 from raftsched.client.generated.forecast import Forecast, ForecastJob, ForecastPeak, ForecastQueue, ForecastShare
 from raftsched.client.generated.graph import Graph, GraphEdge, GraphJob
 from raftsched.client.generated.job_actions import Backfilled, Run
+from raftsched.client.generated.job_shapes import JobWarning
 from raftsched.client.generated.jobs import Checked, Deleted, Revision
 from raftsched.client.generated.namespaces import Namespace, NamespaceLimits, RunKey
 from raftsched.client.generated.nodes import Allowed, NodeDetail, Session
@@ -93,6 +94,7 @@ __all__ = [
     "Hours",
     "Instance",
     "JobExplanation",
+    "JobWarning",
     "Leadership",
     "Members",
     "Minutes",

@@ -149,6 +149,7 @@ InstanceFilter = TypedDict(
         "from": Moment,
         "to": Moment,
         "dead_letter": bool,
+        "late": bool,  # began more than a second after it was due
     },
     total=False,
 )

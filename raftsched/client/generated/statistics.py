@@ -21,8 +21,9 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """Instances that were due from `from` to before `to`. `complete`: all of them were looked at, back to
-    `counted_from`. `lateness` is that of first starts after due time and jitter, `duration` that of attempts that ended
-    by themselves. `skipped_fires`: due times that did not run, of which a record may stand for many."""
+    `counted_from`. Of a job without `from`: since it was made, or its first run was due. `lateness` is that of first
+    starts after due time and jitter, `duration` that of attempts that ended by themselves. `skipped_fires`: due times
+    that did not run, of which a record may stand for many."""
 
     since: datetime = msgspec.field(name="from")
     until: datetime = msgspec.field(name="to")

@@ -7,10 +7,12 @@ heard that it started before its worker was lost counts as one that did not.
 
 from __future__ import annotations
 
-from raftsched.core.model import ASKED_FOR, Attempt, Instance, Step, StepKind
+from raftsched.core.model import ASKED_FOR, Attempt, Instance, InstanceState, Step, StepKind
+from raftsched.core.subjects.minutes import LATE_MS
 
 NOT_DUE = (StepKind.RERUN, StepKind.CONDITIONS)  # steps after which a start is not late: it was asked for, or waited
 _ASSIGNED, _SPLIT = StepKind.ASSIGNED, StepKind.SPLIT
+_NOT_BEGUN = (InstanceState.WAITING, InstanceState.LAUNCHED)
 
 
 def first_start(row: Instance) -> Attempt | None:
@@ -44,3 +46,18 @@ def lateness_ms(row: Instance) -> int | None:
 def _gives(step: Step, token: int) -> bool:
     """Returns whether the step gave the attempt with this token to its worker."""
     return step.kind is _ASSIGNED and step.token == token
+
+
+def began_late(row: Instance) -> bool:
+    """Returns whether it began more than LATE_MS after it was due."""
+    late_ms = lateness_ms(row)
+    return late_ms is not None and late_ms > LATE_MS
+
+
+def is_overdue(row: Instance, now_ms: int) -> bool:
+    """Returns whether it was due more than LATE_MS ago and has not begun, though it waits for no conditions."""
+    if row.state not in _NOT_BEGUN or now_ms - row.due_at_ms <= LATE_MS or first_start(row) is not None:
+        return False
+    if row.steps and row.steps[0].detail in ASKED_FOR:
+        return False
+    return not any(step.kind in NOT_DUE for step in row.steps)

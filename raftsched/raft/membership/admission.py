@@ -7,6 +7,7 @@ replaced has nothing to remember. Both learn it from the members that refuse the
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Sequence
 
 from raftsched.lost_majority import ELSE, HEALTHY, SEE, no_majority, said_of
 from raftsched.raft.codec import Hello
@@ -94,11 +95,8 @@ class Admission:
             if no_majority(voters, unfit):
                 return f"No leader, and none can come: {said_of(voters, unfit)}. Empty no data directory: {SEE}."
             rest = [voter for voter in voters if voter != formation.node_id]
-            heard = ", ".join(sorted(connected)) or "none"
-            says = (
-                f"No leader at the moment: of {', '.join(rest)}, {formation.node_id} reaches {heard}; "
-                f"{len(voters) // 2 + 1} of the {len(voters)} voting members are needed."
-            )
+            needed = f"{len(voters) // 2 + 1} of the {len(voters)} voting members have to reach one another"
+            says = f"No leader at the moment: {formation.node_id} {_reaches(rest, connected)}; {needed}."
             moved = formation.moves.advice
             return says if moved is None else f"{says} {moved}"
         if formation.join:
@@ -115,3 +113,14 @@ class Admission:
         return "The cluster is not formed yet: that needs all nodes of the peer list, with empty data directories; " + (
             f"missing: {missing}." if missing else "all are connected."
         )
+
+
+def _reaches(others: Sequence[str], connected: Collection[str]) -> str:
+    """Returns which of the others a node reaches, and which not, such as "reaches neither n1 nor n2"."""
+    heard = [node for node in others if node in connected]
+    unheard = [node for node in others if node not in connected]
+    if not heard and len(unheard) == 2:
+        return f"reaches neither {' nor '.join(unheard)}"
+    if not heard:
+        return f"does not reach {', '.join(unheard)}"
+    return f"reaches {', '.join(heard)}" + (f", and not {', '.join(unheard)}" if unheard else "")

@@ -26,6 +26,7 @@ AFTER_END = ("succeeded", "failed", "ended")
 CALENDAR_ACTION = ("skip", "move")
 OVERLAP_NAME = ("forbid", "allow", "queue_one", "queue_all", "replace")
 LIVE_STATE_NAME = ("WAITING", "LAUNCHED", "RUNNING", "RETRYING")
+RAN_STATE_NAME = ("SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED")
 END_STATE_NAME = ("SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED")
 INSTANCE_STATE_NAME = (
     "WAITING",

@@ -21,6 +21,8 @@ FIELDS = (
     "last_executor",
     "error",
     "resumes_at",
+    "last_state",
+    "last_duration_ms",
     "trigger",
     "triggers",
     "max_runs",

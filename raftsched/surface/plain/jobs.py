@@ -22,6 +22,7 @@ COMPARE_NAMED = "/v1/namespaces/{ns}/jobs/{name}/compare"
 LIST = "/v1/jobs"
 
 RESULT = ("created", "changed", "unchanged")
+LIST_ONLY = ("failing", "late", "order")
 FILTERS = (
     "namespace",
     "name",

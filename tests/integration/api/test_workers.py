@@ -129,7 +129,7 @@ async def test_runs_name_the_worker_in_place_of_a_node(call: Client) -> None:
     _, now = await call("GET", "/v1/stats/now")
     assert {(one["node"], one["worker"]) for one in now["runs"]} == {(None, "w1"), ("n1", None)}
     _, why = await call("GET", f"/v1/instances/{instance}/explain")
-    assert "It was given to the worker w1" in why["waiting_for"]["text"]
+    assert "The worker w1 was given it" in why["waiting_for"]["text"]
     assert (why["why_there"][0]["node"], why["why_there"][0]["worker"]) == (None, "w1")
     assert "the worker w1" in why["steps"][-1]["text"]
 
@@ -231,8 +231,7 @@ async def test_a_follower_asks_the_leader_when_it_heard_of_them(tmp_path: Path) 
             for call in (first, second):
                 _, why = await call("GET", f"/v1/instances/{launched}/explain")
                 assert why["waiting_for"]["text"] == (
-                    "It was given to the worker w1, whose word that it started is awaited; it has had no poll open "
-                    "for 1s."
+                    "The worker w1 was given it, and has not said yet that it started; it has had no poll open for 1s."
                 ), call.url
             cluster.quiet_workers, cluster.troubles = {}, {}
             cluster.heartbeat_ages = {"worker/w1": 7_000}

@@ -167,7 +167,7 @@ def test_completion() -> None:
     "words, offered",
     [
         ("clu", ["cluster"]),
-        ("jobs ex", ["expire", "explain", "export"]),
+        ("jobs ex", ["explain", "export", "expire"]),
         ("cluster settings g", ["get"]),
         ("jobs list --own", ["--owner"]),
         ("jobs list -o y", ["yaml"]),

@@ -158,6 +158,8 @@ def test_shell_home_and_mailto() -> None:
         "cwd": "/srv/app",
     }
     assert [(line, note.partition(":")[0]) for line, note in tab.notes] == [(3, "MAILTO")]
+    assert "webhooks create NAME --email ops@example.com --smtp HOST" in tab.notes[0][1]
+    assert "--email ADDRESS " in read("MAILTO='; rm -rf x'\n@daily true\n").notes[0][1]
 
 
 def test_cron_tz_holds_from_its_line_on_and_tz_does_not_move_the_schedule() -> None:

@@ -8,7 +8,20 @@ from typing import Any
 
 import pytest
 
-from raftsched.doctor import CHECKS, Facts, Finding, Pauses, Tokens, WorkerSeen, examine, of_checks, samples_of, worst
+from raftsched.doctor import (
+    CHECKS,
+    Facts,
+    Finding,
+    Pauses,
+    Tokens,
+    WorkerSeen,
+    examine,
+    joined,
+    of_checks,
+    samples_of,
+    worst,
+    worst_first,
+)
 from raftsched.doctor.disks import DISK_WARN, LAG
 
 NAMES = ("n1", "n2", "n3")
@@ -158,7 +171,7 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
         lambda c: c.samples["n1"].update({series("raftsched_lately", name="refused", of="output_dropped"): 2048}),
         "output-shipping",
         "warn",
-        "n1 gave up output within 15 minutes: 2.0 KiB refused",
+        "n1 gave up output within 15 minutes: 2.0 kB refused",
         "never shipped",
     ),
     (
@@ -236,7 +249,7 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
     (lambda c: c.info["n2"].update(zone_files="b0"), "time-zones", "warn", "a0 (n1 n3), b0 (n2)", "tzdata"),
     (lambda c: c.info["n2"].update(zones="2024a"), "time-zones", "warn", "2024a (n2), 2025b (n1 n3)", "tzdata"),
     (lambda c: c.info["n2"].update(grace="1m"), "alike", "warn", "grace: 10s (n1 n3), 1m (n2)", "same"),
-    (lambda c: c.everywhere(memory_available_bytes=1e8), "memory", "warn", "95.4 MiB of 14.9 GiB left", "slots"),
+    (lambda c: c.everywhere(memory_available_bytes=1e8), "memory", "warn", "100.0 MB of 16.0 GB left", "slots"),
     (lambda c: c.everywhere(swapped_bytes=1e8), "memory", "warn", "swapped out", "slots"),
     (
         lambda c: c.samples["n3"].update({"raftsched_memory_stalled_ratio": 0.25}),
@@ -460,3 +473,42 @@ def test_some_checks_only() -> None:
     assert {f.check for f in of_checks(found, ["leader", "disk"], ["disk"])} == {"leader"}
     assert {f.check for f in of_checks(found, (), ["disk"])} == {f.check for f in found} - {"disk"}
     assert worst([]) == "ok"
+
+
+def of(node: str, **fields: Any) -> Finding:
+    one = Finding("disk", "warn", f"{node} has none", f"the log of {node} says why", (node,), why="w", see="s")
+    return replace(one, **fields)
+
+
+def test_one_cause_is_one_finding() -> None:
+    (one,) = joined([of("n1"), of("n2"), of("n10")])
+    assert (one.detail, one.nodes) == ("n1, n2, n10 has none", ("n1", "n2", "n10"))
+    assert one.do == "the log of n1 says why; the same for n2, n10"
+
+
+def test_figures_that_differ_are_all_told() -> None:
+    (one,) = joined([of("n1", detail="n1 has 1 MB", do="mend it"), of("n2", detail="n2 has 2 MB", do="mend it")])
+    assert (one.detail, one.do) == ("n1 has 1 MB; n2 has 2 MB", "mend it")
+
+
+@pytest.mark.parametrize("other", [{"state": "fail"}, {"check": "log"}, {"do": "something else"}, {"nodes": ()}])
+def test_other_causes_stay_apart(other: dict[str, Any]) -> None:
+    findings = [of("n1"), of("n2", **other)]
+    assert joined(findings) == findings
+
+
+def test_what_is_not_well_comes_first() -> None:
+    findings = [Finding("leader", "ok", "n1"), of("n1"), Finding("quorum", "fail", "none"), of("n2", check="log")]
+    assert [f.check for f in worst_first(findings)] == ["quorum", "disk", "log", "leader"]
+
+
+def test_who_is_apart_is_named_with_the_wrong_key() -> None:
+    """At once, before many were refused."""
+    seen = Seen()
+    seen.nodes[2]["alive"] = False
+    for name in ("n1", "n2"):
+        seen.samples[name][series("raftsched_lately", of="refused", name="wrong-key")] = 1
+    (found,) = (f for f in seen.found() if f.check == "raft-port")
+    assert (found.state, found.nodes) == ("warn", ("n3", "n1", "n2"))
+    assert "n1 refused 1 (wrong-key); n2 refused 1 (wrong-key); n3 is connected with nobody" in found.detail
+    assert "compare the cluster key and the certificate of n3" in found.do

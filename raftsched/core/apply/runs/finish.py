@@ -23,6 +23,7 @@ from raftsched.core.apply.runs.run_keys import give_back
 from raftsched.core.apply.runs.watches import note_end, note_success
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
+from raftsched.core.levels import LAST_END_IS_KEPT
 from raftsched.core.model import (
     EveryMode,
     Instance,
@@ -38,10 +39,12 @@ from raftsched.core.model import (
 )
 from raftsched.core.rules.concurrency import can_start
 from raftsched.core.rules.intervals import grid_due, jitter_ms, next_every
+from raftsched.core.subjects.watches import split_ms
 from raftsched.core.tables import Table, after, u64
 from raftsched.core.transitions import instance_after, job_after
 
 _WAITING, _SUCCEEDED, _FINAL = InstanceState.WAITING, InstanceState.SUCCEEDED, StepKind.FINAL
+_SKIPPED = InstanceState.SKIPPED
 _RUNNING = InstanceState.RUNNING
 PARTS_FAILED = "parts_failed"
 _STARTED = (InstanceState.LAUNCHED, InstanceState.RUNNING)
@@ -79,6 +82,8 @@ def end(tx: Tx, job: Job, instance: Instance, event: str) -> None:
     tx.minutes.ended(job.namespace, instance.state)
     job.active -= 1
     count(job, instance, 1)
+    if tx.meta.level >= LAST_END_IS_KEPT and instance.state is not _SKIPPED:  # that one never ran
+        job.last_state, job.last_duration_ms = instance.state, _took_ms(tx, instance)
     if instance.state in BAD:
         set_dead(instance, tx.now)
         job.failures_in_a_row += 1
@@ -96,6 +101,18 @@ def end(tx: Tx, job: Job, instance: Instance, event: str) -> None:
         notify_webhooks(tx, job, instance)
     if tx.meta.followers:
         tell_at_the_end(tx, job, instance)
+
+
+def _took_ms(tx: Tx, instance: Instance) -> int | None:
+    """Returns how long the last attempt of a final instance took; of one with parts, the time since it was split last.
+    None: nothing of it started."""
+    if instance.parts is not None:
+        since_ms, until_ms = split_ms(instance), tx.now
+    elif instance.attempts:
+        since_ms, until_ms = instance.attempts[-1].started_at_ms, instance.attempts[-1].ended_at_ms or tx.now
+    else:
+        return None
+    return None if since_ms is None else max(0, until_ms - since_ms)
 
 
 def go_on(tx: Tx, job: Job, instance: Instance) -> None:

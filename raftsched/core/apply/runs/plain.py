@@ -24,6 +24,7 @@ from raftsched.core.apply.runs.notices import listens
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Assign, Ended, Fire
 from raftsched.core.ids import pack_instance
+from raftsched.core.levels import LAST_END_IS_KEPT
 from raftsched.core.limits import RESULT_MAX
 from raftsched.core.model import (
     Attempt,
@@ -234,6 +235,8 @@ def succeed(tx: Tx, c: Ended, job: Job, key: bytes, instance: Instance, attempt:
     instance.steps.append(Step(_FINAL, tx.index, tx.term, now - instance.created_at_ms, None, token))
     job.last_start_at_ms, job.last_end_at_ms, job.last_node = started_at_ms, c.ended_at_ms, node
     job.last_success_at_ms = now
+    if meta.level >= LAST_END_IS_KEPT:
+        job.last_state, job.last_duration_ms = _DONE, took_ms if took_ms > 0 else 0
     job.active = job.failures_in_a_row = 0
     job.succeeded += 1
     if once:

@@ -205,7 +205,7 @@ class TestItsState:
             job = await jobs.create(trigger={"in": "0s"})
             jobs.fire(job)
             jobs.end((await jobs.ok("GET", f"/v1/jobs/{job['id']}"))["last_instance"])
-            assert await jobs.obstacles() == {"ran": "It was due once, and has been fired."}
+            assert await jobs.obstacles() == {"ran": "It was due once, and that run was made."}
 
         of_jobs(tmp_path, test)
 
@@ -230,9 +230,7 @@ class TestItsTimes:
     def test_manual(self, tmp_path: Path) -> None:
         async def test(jobs: Jobs) -> None:
             await jobs.create()
-            assert await jobs.obstacles() == {
-                "manual": "It has no times of its own: it runs when somebody asks for it."
-            }
+            assert await jobs.obstacles() == {"manual": "It has no schedule: it runs when somebody starts it by hand."}
 
         of_jobs(tmp_path, test)
 
@@ -241,7 +239,7 @@ class TestItsTimes:
             await jobs.create("a", suspended=True)
             await jobs.create(trigger={"after": {"all_of": ["a", "b"]}})
             assert await jobs.obstacles() == {
-                "follows": "It has no times of its own: it runs when a run of default/a, default/b each has succeeded.",
+                "follows": "It has no schedule: it runs when a run of default/a, default/b each has succeeded.",
                 "upstream": "The job default/a, which it follows, is NEW.",
                 "upstream_missing": "There is no job default/b, which it follows.",
             }
@@ -273,7 +271,7 @@ class TestItsTimes:
             jobs.cluster.clock.forward(HOUR_MS + 24_000)
             await jobs.ok("POST", "/v1/cluster/pause")
             assert await jobs.obstacles() == {
-                "overdue": f"It was due at {due}, 24s ago, and was not fired yet.",
+                "overdue": f"It was due at {due}, 24s ago, and the leader has not started it yet.",
                 "cluster_paused": "The cluster is paused: nothing is fired, nothing is given to nodes.",
             }
 
@@ -372,8 +370,7 @@ class TestWhatARunWouldWaitFor:
             await jobs.create(overlap=overlap, trigger={"every": "1h"})
             one = await jobs.run()
             assert await jobs.obstacles() == {
-                "overlap": f"Of its runs {one} is active, and its overlap policy {overlap} lets no other start "
-                f"beside it: {then}"
+                "overlap": f"Its run {one} is active, and its overlap policy {overlap} lets no other start: {then}"
             }
 
         of_jobs(tmp_path, test)
@@ -444,7 +441,7 @@ class TestItsRuns:
             one = await jobs.run()
             jobs.end(one, Outcome.FAILED, TRACEBACK)
             found = await jobs.notes()
-            asked = f"Its newest run is {one}. Somebody asked for this run at {at(jobs, 0)}. "
+            asked = f"Its newest run is {one}. Somebody started this run by hand at {at(jobs, 0)}. "
             assert found["newest_run"].startswith(f"{asked}It is FAILED after 1 attempt; the last, on n1 ")
             assert found["newest_run"].endswith(", failed: ValueError: no paper.")
             assert found["dead_letters"] == (
@@ -487,7 +484,7 @@ class TestItsRuns:
             await jobs.ok("PUT", "/v1/queues/slow", {"paused": True})
             one = await jobs.run()
             said = (await jobs.notes())["newest_run"]
-            assert said.startswith(f"Its newest run is {one}. Somebody asked for this run ")
+            assert said.startswith(f"Its newest run is {one}. Somebody started this run by hand ")
             assert said.endswith('It is WAITING. Its queue "slow" is paused.')
 
         of_jobs(tmp_path, test)

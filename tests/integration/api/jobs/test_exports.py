@@ -12,6 +12,7 @@ import pytest
 
 from raftsched.cli.jobs.export import portable
 from raftsched.cli.jobs.generated import UNSAID
+from raftsched.core.model import TriggerKind
 from raftsched.importers.documents import read_jobs
 from raftsched.importers.yaml_text import yaml_text
 from tests.support.job_bodies import NAMED, body
@@ -103,6 +104,10 @@ TRIGGERS: list[dict[str, Any]] = [
     {"manual": True},
     {"after": {"job": "default/first"}},
 ]
+
+
+def test_the_kinds_are_all_there_are() -> None:
+    assert {next(iter(trigger)) for trigger in TRIGGERS} == {kind.name.lower() for kind in TriggerKind} - {"several"}
 
 
 @pytest.mark.parametrize("paused", [False, True])

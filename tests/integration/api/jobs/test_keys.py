@@ -98,7 +98,7 @@ async def test_a_run_that_waits_for_its_rate_says_when(call: Client) -> None:
     assert key is not None
     call.cluster.apply(Assign(key, call.cluster.open_session("n1", "127.0.0.1:1")))
     told = (await call("GET", f"/v1/instances/{second}/explain"))[1]["waiting_for"]["text"]
-    assert 'Of runs with its key "x" 1 may start in 1m; the next may start at 2030-01-01T00:01:00' in told
+    assert 'With its key "x" at most 1 may start in 1m; the next may start at 2030-01-01T00:01:00' in told
     (key_shown,) = (await call("GET", "/v1/namespaces/default/keys"))[1]["items"]
     assert key_shown["next_at"].startswith("2030-01-01T00:01:00")
 

@@ -12,6 +12,8 @@ from raftsched.core import commands as c
 from raftsched.core.ids import parse_instance, parse_job
 from raftsched.core.limits import HISTORY_MAX
 from raftsched.core.model import Outcome
+from tests.integration.api.jobs.test_lists import make as make_job
+from tests.integration.api.jobs.test_on_call import fire
 from tests.support.clock import START_MS
 from tests.support.local_api import Client
 
@@ -68,6 +70,19 @@ async def test_of_a_job(call: Client) -> None:
     _, found = await call("GET", f"/v1/jobs/{job}/stats?from=2030-01-01T00:02:00Z&to=2030-01-01T00:04:00Z")
     assert (found["duration"]["count"], found["duration"]["max"]) == (2, 300)
     assert found["counted_from"] == "2030-01-01T00:02:00.000Z"
+
+
+async def test_stats_of_a_job_begin_where_it_does(call: Client) -> None:
+    job = await make(call)
+    _, found = await call("GET", f"/v1/jobs/{job}/stats")
+    assert found["from"] == found["counted_from"] == "2030-01-01T00:00:00.000Z", "when it was made"
+    past = "2029-12-31T23:58:00.000Z"
+    once = await make_job(call, trigger={"at": past})
+    fire(call, once)
+    _, found = await call("GET", f"/v1/jobs/{once}/stats")
+    assert found["from"] == found["counted_from"] == past, "when its first run was due"
+    _, found = await call("GET", f"/v1/jobs/{job}/stats?from=2029-01-01T00:00:00Z")
+    assert found["from"] == "2029-01-01T00:00:00.000Z"
 
 
 async def test_nothing_ran_yet(call: Client) -> None:

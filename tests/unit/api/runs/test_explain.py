@@ -114,7 +114,7 @@ class TestWhyThen:
         first, second, *_, last = world.instances(job.id)
         reason, text = blocked(world, second.key)
         assert reason == "overlap"
-        assert f"it waits for {instance_text(first.key)}." in text
+        assert f"It starts after {instance_text(first.key)}:" in text
         assert text.endswith("the job catches up, one run after the other, and 4 runs are owed.")
         world.settings()
         session = world.session()
@@ -189,7 +189,7 @@ class TestWhyThen:
         found = told(world, a_run(world))
         assert found.why_then.made_by == "manual"
         assert found.why_then.fired_late_ms is None
-        assert "Somebody asked for this run" in found.text
+        assert "Somebody started this run by hand" in found.text
 
     def test_after_an_edit_it_does_not_guess(self) -> None:
         world = World()
@@ -215,8 +215,8 @@ class TestWhyThere:
         (there,) = told(world, key).why_there
         assert (there.node, there.session, there.token, there.attempt) == ("n2", session, token, 1)
         assert there.text == (
-            "n2 was chosen: it had the least load (3 of 8 slots taken) of the 2 nodes that could take it. "
-            "3 nodes were given runs."
+            "n2 was chosen: of the 2 nodes that could take it, it was the least busy (3 of 8 slots taken). "
+            "1 other node could not take it. The leader's own node is used last."
         )
 
     def test_the_only_one(self) -> None:
@@ -225,7 +225,7 @@ class TestWhyThere:
         world.ok(c.Assign(key, world.session("n2"), Placement(0, 8, 1, 3)))
         (there,) = told(world, key).why_there
         assert there.text == (
-            "n2 was chosen: no other node could take it (0 of 8 slots taken). 3 nodes were given runs."
+            "n2 was chosen: no other node could take it (0 of 8 slots taken). The leader's own node is used last."
         )
 
     def test_not_noted(self) -> None:
@@ -493,8 +493,8 @@ class TestWhatItWaitsForNow:
         last = world.run_now(job, 2)
         reason, text = blocked(world, last)
         assert reason == "overlap"
-        assert f"it waits for {instance_text(first)}" in text
-        assert "1 of the job wait in front of it" in text
+        assert f"It starts after {instance_text(first)}:" in text
+        assert "; 1 more of its job waits in front of it" in text
 
     def test_its_retry(self) -> None:
         world = World()
@@ -628,7 +628,7 @@ class TestWhatItWaitsForNow:
         key = world.run_now(job, 1)
         urgent = world.run_now(job, 2, priority=9)
         assert blocked(world, urgent)[1].startswith("It is the first in line")
-        assert blocked(world, key)[1].startswith("1 instances that are more urgent")
+        assert blocked(world, key)[1].startswith("It is number 2 in line")
 
     def test_its_conditions(self) -> None:
         world = World()

@@ -33,7 +33,10 @@ def test_a_context_is_asked_unless_something_nearer_says_otherwise() -> None:
         assert run("--context", "prod", "jobs", "list", "--server", NOWHERE).exit_code == 6
         assert len(stub.requests) == 2
         listed = run("contexts")
-        assert [line.split() for line in listed.stdout.splitlines()[1:]] == [["dead", NOWHERE], ["*", "prod", stub.url]]
+        assert [line.split() for line in listed.stdout.splitlines()[1:]] == [
+            ["dead", NOWHERE, "no"],
+            ["*", "prod", stub.url, "no"],
+        ]
     assert run("contexts", "use", "dead").exit_code == 0
     assert run("contexts", "delete", "dead").exit_code == 0
     assert read_contexts()[1] is None

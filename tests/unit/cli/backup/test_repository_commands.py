@@ -231,7 +231,7 @@ def test_restore_makes_a_node_of_a_point_in_time(saved: Saved, tmp_path: Path) -
     data = str(tmp_path / "new")
     result = run("backup", "restore", "--unsigned", vault, "--at", time_text(saved.at_ms(6)), "--data", data, *new)
     assert result.exit_code == 0, (result.stderr, result.exception)
-    assert f"with 4 jobs and 0 instances as after entry 6 of {time_text(saved.at_ms(6))}" in result.stdout
+    assert f"with 4 jobs and 0 runs as after entry 6 of {time_text(saved.at_ms(6))}" in result.stdout
     assert "raftsched cluster members add n2 --wait" in result.stdout
     again = run("backup", "restore", "--unsigned", vault, "--data", data, *new)
     assert (again.exit_code, "is not empty" in again.stderr) == (1, True)

@@ -62,7 +62,7 @@ def test_how_much_room_the_disks_have() -> None:
     disk = {"free": 3 << 30, "total": 9 << 30, "store": 1, "output": 1}
     with serve(lambda r: (200, page(node("n1", role="leader", commit_index=1, disk=disk), node("n2")))) as stub:
         lines = run("--server", stub.url, "cluster", "status").output.splitlines()
-    assert [("3.0 GiB" in line, line.split()[-2]) for line in lines[2:]] == [(True, "GiB"), (False, "-")]
+    assert [("3.2 GB" in line, line.split()[-2]) for line in lines[2:]] == [(True, "GB"), (False, "-")]
 
 
 def test_terms() -> None:

@@ -59,7 +59,8 @@ def test_what_the_node_found_and_whether_all_answer_from_here() -> None:
     assert result.exit_code == 0
     page = json.loads(result.stdout)
     assert page["state"] == "warn"
-    assert page["items"][:2] == [WELL, finding("disk", "warn")]
+    assert page["items"][0] == finding("disk", "warn"), "what is not well comes first"
+    assert WELL in page["items"]
     found = states(result)
     assert found["reachable"] == ("ok", "the node answers", None), "as this machine sees it"
     assert set(found) == {"leader", "disk", "reachable", *MACHINE}
@@ -170,3 +171,31 @@ def test_who_is_no_node_is_found_to_be_none() -> None:
     assert f"{stub.url} is not raftsched" in detail
     assert do is not None
     assert do.startswith("something else listens there")
+
+
+def test_what_is_well_is_counted() -> None:
+    cluster = Cluster(finding("disk", "fail"), finding("tokens", "warn"))
+    machine = [word for check in (*MACHINE, "clock-service", "log-lines") for word in ("--skip", check)]
+    lines = examine(cluster, *machine).output.splitlines()
+    assert [line.split()[:2] for line in lines[1:3]] == [["fail", "disk"], ["warn", "tokens"]]
+    assert lines[3] == "2 other checks are ok; --all shows what they found"
+    whole = examine(cluster, "--all").output
+    assert "leader" in whole
+    assert "--all" not in whole
+    assert "leader" in examine(cluster, "--only", "leader").output
+
+
+def test_documents_are_linked_where_the_node_serves_them() -> None:
+    cluster = Cluster(finding("disk", "warn", see="docs/runbook.md#disks-that-fill-up"))
+    assert "  see: docs/runbook.md#disks-that-fill-up\n" in examine(cluster).output
+    cluster.refused["/ui/docs/"] = (200, "<!doctype html>")
+    table = examine(cluster).output
+    assert f"  see: {cluster.url}/ui/docs/runbook/#disks-that-fill-up\n" in table
+
+
+def test_the_section_is_that_of_the_cause() -> None:
+    found = _unanswered(ClientError("untrusted", "its certificate has expired, on 2024-01-31; it needs a new one"))
+    assert found.see == "docs/runbook.md#certificates-that-expire"
+    assert "certs node" in found.do
+    found = _unanswered(ClientError("unreachable", "Connection refused"))
+    assert found.see == "docs/runbook.md#members-and-leader"

@@ -6,6 +6,8 @@ import json
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 from raftsched.cli.jobs.forecast import as_text
 from tests.support.stub_server import serve
 from tests.unit.cli.house import run
@@ -141,8 +143,19 @@ def test_what_cannot_be_counted_on_is_warned_of() -> None:
     queues = found()["queues"]
     queues[0]["slots"], queues[1]["paused"] = 0, True
     busy = [20.0, 0.0] * 12
-    text = "\n".join(as_text(found(queues=queues, busy=busy, complete=False, stopped_at="0d3k5xw2a9f4m")))
+    text = " ".join(as_text(found(queues=queues, busy=busy, complete=False, stopped_at="0d3k5xw2a9f4m")))
     assert "! nobody takes runs of queue default: 446 runs are due" in text
     assert "! queue mail is paused: what is due in it waits" in text
     assert "! all queues: 7 more stretches with too few slots" in text
     assert "those after 0d3k5xw2a9f4m are not counted" in text
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
+    queues = [{**one, "queue": "q" * 128} for one in found()["queues"]]
+    peaks = found()["peaks"]
+    peaks[0]["queues"][0]["queue"] = "q" * 128
+    peaks[0]["jobs"][0]["name"] = "n" * 128
+    lines = list(as_text(found(queues=queues, peaks=peaks), columns))
+    assert max(map(len, lines)) <= columns
+    assert any(line.startswith("qqq") and "…" in line for line in lines)

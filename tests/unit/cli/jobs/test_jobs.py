@@ -26,14 +26,16 @@ def test_list_as_table_json_and_names() -> None:
         "TRIGGER",
         "NEXT",
         "LAST",
-        "START",
+        "ENDED",
+        "TOOK",
         "RUNNING",
+        "OWNER",
         "ID",
     ]
     assert "cron 0 12 * * * Europe/Madrid" in table.output.splitlines()[1]
     assert "manual" in table.output.splitlines()[2]
     assert names.output == "tick\nbilling/x\n"
-    assert json.loads(full.output) == {"items": [JOB, other]}
+    assert json.loads(full.output) == {"items": [JOB, other], "next": None}
 
 
 @pytest.mark.parametrize(

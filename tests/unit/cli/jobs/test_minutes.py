@@ -26,6 +26,6 @@ def test_a_line_for_each_step_in_which_something_ran() -> None:
         assert asked == {"step": ["1h"], "namespace": ["fin"], "from": ["2030-01-01T00:00:00Z"]}
         assert json.loads(run("--server", stub.url, "jobs", "minutes", "-o", "json").output) == FOUND
     assert [line.split() for line in result.output.splitlines()[1:]] == [
-        ["2030-01-01T00:00:00Z", "2", "0", "0", "0", "0", "0", "0", "7"],
-        ["2030-01-01T02:00:00Z", "1", "0", "0", "0", "0", "0", "0", "0"],
+        ["2030-01-01T00:00:00Z", "2", "0", "0", "0", "0", "0", "0", "7", "ms"],
+        ["2030-01-01T02:00:00Z", "1", "0", "0", "0", "0", "0", "0", "0", "ms"],
     ]

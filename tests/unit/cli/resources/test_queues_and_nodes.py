@@ -39,7 +39,10 @@ class TestQueues:
         with serve(lambda r: (200, {"items": [QUEUE, FREE], "next": None})) as stub:
             lines = run(stub, "queues", "list").output.splitlines()
             assert run(stub, "queues", "list", "-o", "name").output == "reports\nmails\n"
-            assert json.loads(run(stub, "queues", "list", "-o", "json").output) == {"items": [QUEUE, FREE]}
+            assert json.loads(run(stub, "queues", "list", "-o", "json").output) == {
+                "items": [QUEUE, FREE],
+                "next": None,
+            }
         assert lines[1].split() == ["reports", "3", "at", "one", "time,", "10/1m", "no", "3", "10000+", "full"]
         assert lines[2].split() == ["mails", "-", "no", "0", "0", "-"]
         with serve(lambda r: (200, {"items": [], "next": None})) as stub:
@@ -78,7 +81,7 @@ class TestQueues:
             assert run(stub, "queues", "pause", "mails").output == "paused: mails\n"
             result = run(stub, "queues", "resume", "mails")
             assert (result.exit_code, "has no limits" in result.stderr) == (3, True)
-        assert sent(stub)[1::2] == [
+        assert sent(stub)[1:4:2] == [
             ("PUT", "/v1/queues/mails", {"rate": {"count": 5, "per": "1s"}}),
             ("PUT", "/v1/queues/mails", {"paused": True}),
         ]
@@ -130,7 +133,7 @@ class TestNodes:
         with serve(lambda r: (200, {"items": [first, NODE], "next": None})) as stub:
             lines = run(stub, "nodes", "list").output.splitlines()
             assert run(stub, "nodes", "list", "-o", "name").output == "n1\nn2\n"
-        assert lines[1].split() == ["n1", "leader", "yes", "yes", "1/4", "-", "-", "2026-11-20T12:00:00Z", "0.1.0"]
+        assert lines[1].split() == ["n1", "leader", "yes", "yes", "1/4", "-", "-", "2026-11-20T12:00:00Z", "0.1.0", "-"]
         assert lines[2].split() == [
             "n2",
             "follower",
@@ -141,6 +144,7 @@ class TestNodes:
             "exec,http",
             "2026-11-20T12:00:00Z",
             "0.1.0",
+            "-",
         ]
         with serve(lambda r: (200, NODE)) as stub:
             fields = run(stub, "nodes", "get", "n2").output

@@ -34,7 +34,7 @@ def test_requeue_by_id_and_by_filter() -> None:
     with serve(routes({f"GET {BY_NAME}": JOB, "POST /v1/dead-letters/requeue": done()})) as stub:
         assert run("--server", stub.url, "dlq", "requeue", INSTANCE).stdout == "requeued: 1\n"
         assert run("--server", stub.url, "dlq", "requeue", "--job", "tick").stdout == "requeued: 1\n"
-        dry = run("--server", stub.url, "dlq", "requeue", "--all", "--dry-run")
+        dry = run("--server", stub.url, "dlq", "requeue", "--every-dead-letter", "--dry-run")
         assert dry.stdout == "would be requeued: 1\n"
     bodies = [r.json for r in stub.requests if r.method == "POST"]
     assert bodies == [
@@ -50,14 +50,14 @@ def test_it_goes_on_until_the_end() -> None:
         return 200, done(2, 2, following={None: "a", "a": "b", "b": None}[cursor])
 
     with serve(answer) as stub:
-        result = run("--server", stub.url, "dlq", "requeue", "--all")
+        result = run("--server", stub.url, "dlq", "requeue", "--every-dead-letter")
     assert (result.exit_code, result.stdout) == (0, "requeued: 6\n")
 
 
 def test_what_was_done_is_told_also_when_the_rest_fails() -> None:
     answers = [(200, done(2, 2, following="a")), problem(503, "no-leader", "No leader at the moment.")]
     with serve(lambda r: answers.pop(0)) as stub:
-        result = run("--server", stub.url, "dlq", "requeue", "--all")
+        result = run("--server", stub.url, "dlq", "requeue", "--every-dead-letter")
     assert (result.exit_code, result.stdout) == (6, "requeued: 2\n")
 
 
@@ -74,7 +74,7 @@ def test_purge() -> None:
         stub.answer = lambda r: (200, done(what="discarded"))
         assert run("--server", stub.url, "dlq", "purge", INSTANCE).stdout == "discarded: 1\n"
         assert run("--server", stub.url, "dlq", "purge", "--to", "2026-11-20T00:00:00Z", "--dry-run").exit_code == 0
-        assert run("--server", stub.url, "dlq", "purge", "--all").exit_code == 0
+        assert run("--server", stub.url, "dlq", "purge", "--every-dead-letter").exit_code == 0
     assert asked(stub) == [
         f"DELETE /v1/dead-letters?ids={INSTANCE.replace('@', '%40')}",
         "DELETE /v1/dead-letters?to=2026-11-20T00%3A00%3A00Z&dry_run=true",
@@ -83,7 +83,9 @@ def test_purge() -> None:
 
 
 @pytest.mark.parametrize("command", ["requeue", "purge"])
-@pytest.mark.parametrize("args", [(), ("--all", INSTANCE), ("--all", "-N", "a"), (INSTANCE, "-N", "a"), ("x",)])
+@pytest.mark.parametrize(
+    "args", [(), ("--every-dead-letter", INSTANCE), ("--every-dead-letter", "-N", "a"), (INSTANCE, "-N", "a"), ("x",)]
+)
 def test_it_wants_to_be_told_which(command: str, args: tuple[str, ...]) -> None:
     assert run("--server", "http://127.0.0.1:1", "dlq", command, *args).exit_code == 2
 

@@ -1,4 +1,4 @@
-"""`raftsched instances explain`: what it prints of an explanation."""
+"""`raftsched runs explain`: what it prints of an explanation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_is_printed() -> None:
     assert lines[0] == TOLD["text"]
     assert lines[1] == "Attempt 1: n2 had 0 of 8 slots taken."
     assert lines[2] == 'The webhook "ops" was told (failed): it has the message.'
-    assert "  1s500ms It is the first in line." in lines
+    assert "  1.5 s It is the first in line." in lines
     assert [line.split()[1:5] for line in lines if line.startswith("2026")] == [
         ["created", "41", "3", "-"],
         ["assigned", "41", "3", "77"],

@@ -1,4 +1,4 @@
-"""`raftsched instances grep`: what was found, what was not searched, and where it goes on."""
+"""`raftsched runs grep`: what was found, what was not searched, and where it goes on."""
 
 from __future__ import annotations
 

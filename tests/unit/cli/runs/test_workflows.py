@@ -44,7 +44,7 @@ def test_list() -> None:
         lines = run(*given).stdout.splitlines()
         assert run(*given, "-o", "name").stdout == f"{INSTANCE}\n"
     assert asked(stub)[0] == "GET /v1/workflows?namespace=s&state=failed&limit=7"
-    assert lines[0].split() == ["WORKFLOW", "JOB", "STATE", "SCHEDULED", "RUNS"]
+    assert lines[0].split() == ["WORKFLOW", "JOB", "STATE", "DUE", "RUNS"]
     assert lines[1].startswith(INSTANCE)
     assert lines[1].endswith("1 succeeded, 1 timed out")
     assert run("workflows", "list", "--state", "skipped").exit_code == 2

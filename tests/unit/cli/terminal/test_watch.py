@@ -135,6 +135,7 @@ def test_on_a_terminal_it_is_drawn_in_place_and_the_last_picture_stays() -> None
         assert process.wait() == 0
         os.close(ours)
     assert b"Traceback" not in seen
+    assert b"\033[K\033[1mNAME" in seen, "erased before it is drawn: behind a full line that takes its last character"
     _, _, after = seen.rpartition(b"\033[?1049l")
     assert b"tick" in after
     assert b"Ctrl-C" not in after

@@ -63,7 +63,9 @@ def test_a_lost_disk_is_told_to_be_replaced_whatever_else_is_said() -> None:
 
 def test_a_removed_node_learns_it_from_those_that_refuse_it(caplog: pytest.LogCaptureFixture) -> None:
     standing, _ = make("c", members="abc")
-    assert "reaches a;" in standing.waits_for(["a"], ["a", "b", "c"])
+    for connected, says in ((["a"], "c reaches a, and not b;"), ([], "c reaches neither a nor b;")):
+        assert says in standing.waits_for(connected, ["a", "b", "c"])
+    assert "c does not reach a;" in standing.waits_for([], ["a", "c"])
     with caplog.at_level(logging.WARNING):
         standing.heard(member("a", a=disk("a"), b=disk("b")))
     assert "was removed" in standing.waits_for([], ["a", "b", "c"])
