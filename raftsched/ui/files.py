@@ -1,9 +1,9 @@
 """The files of the page as they are sent, under one digest of all of them.
 
 They are fewer than those of `static/`: modules are one script (`linking.py`), style sheets one, and neither has
-comments (`slim.py`). An address has the digest in it, so that what is kept under it never changes, and no page mixes
-two versions. The shell, `index.html`, is the one file that is asked for anew each time; it says `{{assets}}` where that
-address belongs.
+comments (`slim.py`) or long names (`names.py`). An address has the digest in it, so that what is kept under it never
+changes, and no page mixes two versions. The shell, `index.html`, is the one file that is asked for anew each time; it
+says `{{assets}}` where that address belongs.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Files:
 
     def __init__(self, sources: Mapping[str, bytes]) -> None:
         """`sources`: what is in `static/`, by paths below it. Raises ValueError when modules cannot be linked."""
-        from raftsched.ui.slim import slim, tight  # a node that shows no page needs none of it
+        from raftsched.ui.names import shorter  # a node that shows no page needs none of it
+        from raftsched.ui.slim import slim, tight
 
         whole = sha256()
         for path, source in sorted(sources.items()):
@@ -81,7 +82,7 @@ class Files:
         modules = {
             path: source.decode() for path, source in sources.items() if path.endswith(".js") and path not in _CLASSIC
         }
-        self._by_path = {APP: File(APP, tight(slim(link(modules))).encode())}
+        self._by_path = {APP: File(APP, tight(shorter(slim(link(modules)))).encode())}
         styles = sorted((path for path in sources if path.endswith(".css")), key=_place)
         self._by_path[STYLE] = File(STYLE, slim("".join(sources[path].decode() for path in styles)).encode())
         for path, source in sources.items():

@@ -1,8 +1,8 @@
 """Strips scripts and styles of what only their readers need: comments and indentation, and in scripts the line breaks
 and spaces beside signs. It is a quarter of what would be sent.
 
-Names, statements and texts stay as they are, so that an error in the browser names functions of the source. rjsmin, a
-library for the same, takes spaces out of templates that lie in templates.
+Statements and texts stay as they are. rjsmin, a library for the same, takes spaces out of templates that lie in
+templates.
 """
 
 from __future__ import annotations

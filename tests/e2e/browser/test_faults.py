@@ -119,11 +119,11 @@ def test_without_a_leader_reading_goes_on_and_says_as_of_when(cluster: Cluster, 
     for node in others:
         node.kill()
     try:
-        expect(page.locator("rs-banner")).to_contain_text("no leader")
+        expect(page.locator("rs-banner")).to_contain_text("No node leads now")
         expect(page.locator("main")).to_contain_text("still-there")
     finally:
         again(cluster, *others)
-    expect(page.locator("rs-banner")).not_to_contain_text("no leader")
+    expect(page.locator("rs-banner")).not_to_contain_text("No node leads now")
     world.put("default/healed", MANUAL)
     expect(page.locator("main")).to_contain_text("healed")
     assert marked(page)

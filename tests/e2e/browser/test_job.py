@@ -72,7 +72,7 @@ def test_what_others_do_is_shown(world: World, tab: Tab) -> None:
     world.ask("PATCH", f"/v1/jobs/{job}", {"description": "changed elsewhere"}, node=1)
     expect(page.locator(".page-head")).to_contain_text("changed elsewhere")
     world.ask("POST", f"/v1/jobs/{job}/expire", {}, node=2)
-    expect(page.locator(".page-head")).to_contain_text("expired")
+    expect(page.locator(".page-head")).to_contain_text("finished")
     expect(page.get_by_role("button", name="Expire")).to_have_count(0)
     expect(page.get_by_role("button", name="Run now")).to_have_count(0)
 
@@ -158,7 +158,7 @@ def test_expiring_may_end_what_runs(world: World, tab: Tab) -> None:
     dialog.get_by_label("Also end the 1 run that is active").check()
     dialog.get_by_role("button", name="Expire").click()
     expect(row(page, "killed")).to_have_count(1)
-    expect(page.locator(".page-head")).to_contain_text("expired")
+    expect(page.locator(".page-head")).to_contain_text("finished")
 
 
 def test_deleting_a_job_with_active_runs_asks_for_its_name(world: World, open_tab: Opens) -> None:
@@ -391,7 +391,7 @@ def test_what_follows_what_is_drawn_and_its_workflow_shown(world: World, tab: Ta
     runs = page.get_by_role("table", name="Runs of the workflow").locator("tbody tr")
     expect(runs).to_have_count(3)
     expect(page.get_by_text("✓ succeeded 3 succeeded")).to_be_visible()  # a run may have succeeded on n3, too
-    expect(page.get_by_role("button", name="From here on")).to_be_visible()
+    expect(page.get_by_role("button", name="Rerun downstream")).to_be_visible()
     expect(page.get_by_role("button", name="Kill the workflow")).to_have_count(0)  # it is over
     runs.filter(has_text="job/check").get_by_role("link").click()
     expect(page.get_by_role("main")).to_contain_text("Started by")

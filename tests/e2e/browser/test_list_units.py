@@ -123,7 +123,11 @@ def test_a_list_that_becomes_empty_is_empty(rows: Any) -> None:
         ({"every": "6h"}, "every 6h"),
         ({"in": "5m"}, "once, after 5m"),
         ({"rrule": "RRULE:FREQ=DAILY"}, "FREQ=DAILY"),
-        ({"manual": True}, "by hand"),
+        ({"manual": True}, "started by hand"),
+        ({"after": {"job": "load"}}, "after load"),
+        ({"after": {"all_of": ["a", "b"]}}, "after a and b"),
+        ({"after": {"any_of": ["a", "b"], "on": "failed"}}, "after failure of a or b"),
+        ({"moon": "full"}, "moon"),
     ],
 )
 def test_triggers_in_short(tab: Tab, trigger: dict[str, Any], text: str) -> None:

@@ -171,3 +171,62 @@ def test_runs_come_and_end_while_one_looks(world: World, tab: Tab) -> None:
     expect(names(page)).to_have_text(["one"])
     names(page).first.click()
     page.wait_for_url(lambda url: f"/ui/runs/{run.partition('@')[0]}" in url)
+
+
+def test_runs_are_killed_and_run_again_together(world: World, tab: Tab) -> None:
+    job = world.put("bulk/loop", {**MANUAL, "handler": {"shell": "while :; do sleep 0.1; done"}, "overlap": "allow"})
+    runs = [world.ask("POST", f"/v1/jobs/{job}/run", {})["id"] for _ in range(3)]
+    for run in runs:
+        world.until(run, "RUNNING")
+    page = tab.go("/ui/runs?namespace=bulk")
+    rows = page.locator(".grid-body [role=row]:visible")
+    expect(rows).to_have_count(3)
+    expect(rows.filter(has_text="running")).to_have_count(3)
+    rows.first.locator(".choose input").click()
+    bar = page.get_by_role("region", name="Chosen runs")
+    expect(bar.get_by_role("button", name="Rerun 0")).to_be_disabled()
+    bar.get_by_role("button", name="Kill 1").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("heading")).to_have_text("Kill 1 run?")
+    dialog.get_by_role("button", name="Kill 1").click()
+    expect(rows.filter(has_text="killed")).to_have_count(1)
+    page.get_by_label("Choose all that match").click()
+    bar.get_by_role("button", name="Kill all").click()
+    expect(dialog.get_by_role("heading")).to_have_text("Kill 2 runs?")
+    dialog.get_by_role("button", name="Kill 2").click()
+    expect(rows.filter(has_text="killed")).to_have_count(3)
+    expect(bar).to_have_count(0)
+    rows.first.locator(".choose input").click()
+    bar.get_by_role("button", name="Rerun 1").click()
+    dialog.get_by_role("button", name="Rerun 1").click()
+    expect(rows.filter(has_text="attempt 2")).to_have_count(1)
+    world.ask("POST", f"/v1/jobs/{job}/expire", {"kill": True})
+
+
+def test_columns_sort_what_is_loaded_and_say_so(world: World, tab: Tab) -> None:
+    page = tab.go("/ui/jobs?namespace=few")
+    expect(names(page)).to_have_text(["beta", "alpha"])
+    head = page.get_by_role("columnheader", name="Name")
+    for order, shown in {
+        "ascending": ["alpha", "beta"],
+        "descending": ["beta", "alpha"],
+        "none": ["beta", "alpha"],
+    }.items():
+        head.get_by_role("button").click()
+        expect(head).to_have_attribute("aria-sort", order)
+        expect(names(page)).to_have_text(shown)
+    page.route("**/v1/jobs?*cursor=*", lambda route: route.abort())
+    page.goto(page.url.partition("/ui/")[0] + "/ui/jobs?namespace=many&sort=name")
+    expect(page.get_by_role("status").filter(has_text="loaded")).to_contain_text("100 loaded of them sorted")
+
+
+def test_a_job_shows_how_its_last_run_ended(world: World, tab: Tab) -> None:
+    job = world.put("ends/failing", {**MANUAL, "handler": {"shell": "exit 3"}})
+    run = world.ask("POST", f"/v1/jobs/{job}/run", {})["id"]
+    world.until(run, "FAILED")
+    world.put("ends/over", {**MANUAL})
+    world.ask("POST", f"/v1/jobs/{world.jobs['ends/over']}/expire", {})
+    page = tab.go("/ui/jobs?namespace=ends")
+    rows = page.locator(".grid-body [role=row]")
+    expect(rows.filter(has_text="failing").locator(".col-last")).to_contain_text("failed")
+    expect(rows.filter(has_text="over").locator(".col-state")).to_contain_text("finished")

@@ -99,8 +99,8 @@ def test_a_run_is_run_again(world: World, tab: Tab) -> None:
     run = world.run("runs/again")
     world.until(run, "SUCCEEDED")
     page = tab.go(f"/ui/runs/{run}")
-    page.get_by_role("button", name="Run again").click()
-    page.get_by_role("dialog").get_by_role("button", name="Run again").click()
+    page.get_by_role("button", name="Rerun").click()
+    page.get_by_role("dialog").get_by_role("button", name="Rerun").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     world.cluster.wait(
         "two runs",

@@ -1,6 +1,6 @@
 /** The newest runs of a job as a strip: a bar each, the newest on the right; its height and colour say how it went. */
 
-import { plural } from "../core/format.js";
+import { plural, stateWords } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
 const STEP = 5; // px from bar to bar
@@ -14,13 +14,13 @@ const KINDS = {
   warn: { of: ["WAITING", "RETRYING"], height: 8 },
   none: { of: ["SKIPPED"], height: 3 },
 };
-const KIND_OF = Object.fromEntries(Object.entries(KINDS).flatMap(([kind, { of }]) => of.map((state) => [state, kind])));
+export const KIND_OF = Object.fromEntries(Object.entries(KINDS).flatMap(([kind, { of }]) => of.map((state) => [state, kind])));
 
 /** Returns the words for runs: "30 runs: 28 succeeded, 2 failed". */
 export function stripWords(runs) {
   const counts = new Map();
   for (const { state } of runs) counts.set(state, (counts.get(state) ?? 0) + 1);
-  const parts = [...counts].map(([state, count]) => `${count} ${state.toLowerCase().replaceAll("_", " ")}`);
+  const parts = [...counts].map(([state, count]) => `${count} ${stateWords(state)}`);
   return runs.length ? `${plural(runs.length, "run")}: ${parts.join(", ")}` : "No runs yet";
 }
 

@@ -6,12 +6,12 @@ import { h } from "../core/vdom.js";
 
 const TERMS_ROW = 22;
 
-/** Returns leaderships with their ends, oldest first; each lasted until the next one at the latest. */
-export function spans(terms, now) {
+/** Returns leaderships with their ends, oldest first; each lasted until the next one at the latest, the last until `end`. */
+export function spans(terms, end) {
   const ordered = [...terms].sort((a, b) => a.term - b.term);
   return ordered.map((one, at) => {
     const from = Date.parse(one.at);
-    return { ...one, from, to: Math.max(from, at + 1 < ordered.length ? Date.parse(ordered[at + 1].at) : now) };
+    return { ...one, from, to: Math.max(from, at + 1 < ordered.length ? Date.parse(ordered[at + 1].at) : end) };
   });
 }
 
@@ -20,9 +20,10 @@ export function spans(terms, now) {
  *
  * @param {object[]} terms as the API has them
  * @param {number} options.from what ended before this is left out; ms since the epoch
+ * @param {number|null} options.ended when the last one ended; null: it goes on
  */
-export function termsChart(terms, { from, now }) {
-  const all = spans(terms, now).filter((span) => span.to >= from);
+export function termsChart(terms, { from, now, ended }) {
+  const all = spans(terms, ended ?? now).filter((span) => span.to >= from);
   const nodes = [...new Set(all.map((span) => span.leader))].sort();
   const begin = Math.max(from, all[0].from);
   const along = momentScale(begin, now, 5);
@@ -60,7 +61,7 @@ export function termsChart(terms, { from, now }) {
           "rect",
           {
             key: span.term,
-            class: ["term", span === all.at(-1) && "now"],
+            class: ["term", ended === null && span === all.at(-1) && "now"],
             x: `${x(span.from).toFixed(2)}%`,
             y: nodes.indexOf(span.leader) * TERMS_ROW + 4,
             width: `${Math.max(0.3, x(span.to) - x(span.from)).toFixed(2)}%`,

@@ -12,10 +12,11 @@ const LEAST = 0.4; // % of the width: what is shorter is shown as long
  * @param {Array<{key, href, label, aside, text, from, to, phases: {kind, from, to, outcome, number, text}[]}>} rows
  *   `label` stands before the bar, `aside` behind it; `text` says all of it, for those who do not see it
  * @param {"since"|"clock"} options.axis each run from its own due time on, or all by the clock
+ * @param {number|null} options.now on an axis by the clock: a line stands here, while something goes on
  */
-export function timeline(rows, { axis = "since" } = {}) {
+export function timeline(rows, { axis = "since", now = null } = {}) {
   const drawn = rows.filter((row) => row.phases.length);
-  const scale = axis === "clock" ? byClock(drawn) : sinceDue(drawn);
+  const scale = axis === "clock" ? byClock(drawn, now) : sinceDue(drawn);
   return h(
     "div",
     { class: "timeline" },
@@ -63,6 +64,7 @@ function barOf(row, scale) {
     scale.ticks.map((tick) =>
       h("line", { class: "grid-line", x1: ofWidth(tick.at), x2: ofWidth(tick.at), y1: 0, y2: ROW }),
     ),
+    scale.now ? h("line", { class: "now-line", x1: ofWidth(scale.now), x2: ofWidth(scale.now), y1: 0, y2: ROW }) : null,
     row.phases.map((phase) =>
       h("g", null, h("title", null, phase.text), shape(phase, scale.at(row, phase.from), scale.at(row, phase.to))),
     ),
@@ -96,10 +98,12 @@ function sinceDue(rows) {
   };
 }
 
-function byClock(rows) {
+function byClock(rows, now) {
   const from = Math.min(...rows.map((row) => row.from));
-  const scale = momentScale(from, Math.max(...rows.map((row) => row.to)), 4);
+  const last = Math.max(now ?? 0, ...rows.map((row) => row.to));
+  const scale = momentScale(from, now ? last + (last - from) / 40 : last, 4);
   return {
+    now: now && scale.at(now),
     at: (row, moment) => scale.at(moment),
     ticks: scale.ticks.map((tick) => ({ at: scale.at(tick), text: tickText(tick, scale.step) })),
   };

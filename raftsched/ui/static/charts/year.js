@@ -11,6 +11,7 @@ export const WORDS = {
   yearly: "excluded every year",
   weekday: "excluded every week",
 };
+const WALK_MAX = 60; // steps over days without runs
 const DAY_STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -7, ArrowDown: 7 };
 
 export const WEEKDAYS = DAYS.map((day) => day.slice(0, 3).toLowerCase());
@@ -125,11 +126,22 @@ export function yearPage(year, { kindOf, isChanged, today, focused, onPick }) {
     };
     return h("td", { key: day }, onPick ? h("button", button, number) : h("span", { ...props, role: "img" }, number));
   };
-  const month = (weeks, at) =>
-    h(
+  const picked = (event) => {
+    const day = event.target.closest("button[data-day]")?.dataset.day;
+    if (day) onPick(day);
+  };
+  return h(
+    "div",
+    { class: "year", onclick: picked, onkeydown: walk },
+    monthsOf(year).map((weeks, at) => monthOf(weeks, MONTHS[at], `${year}-${at}`, cell)),
+  );
+}
+
+function monthOf(weeks, title, key, cell) {
+  return h(
       "table",
-      { class: "year-month", key: `${year}-${at}` },
-      h("caption", null, MONTHS[at]),
+      { class: "year-month", key },
+      h("caption", null, title),
       h(
         "thead",
         null,
@@ -151,18 +163,55 @@ export function yearPage(year, { kindOf, isChanged, today, focused, onPick }) {
         ),
       ),
     );
-  const picked = (event) => {
-    const day = event.target.closest("button[data-day]")?.dataset.day;
-    if (day) onPick(day);
+}
+
+// What a day of outcomes looks like: its worst one has a colour and a shape.
+const DAY_KINDS = { FAILED: "bad", TIMED_OUT: "bad", KILLED: "odd", SUCCEEDED: "ok", SKIPPED: "none" };
+
+/**
+ * Returns the months up to today, of a year at most, with the outcomes of their days.
+ *
+ * @param {string} options.first the day from which on they are known
+ * @param {(day) => string|null} options.worst the worst state of a day
+ * @param {(day) => string} options.says its runs in words
+ * @param {(day) => string} options.link the address of its runs
+ */
+export function outcomeYear(today, { first, worst, says, link }) {
+  const [year, month] = today.split("-").map(Number);
+  const months = Array.from({ length: 12 }, (_, at) => [year - (month + at < 12 ? 1 : 0), (month + at) % 12]).filter(
+    ([of, at]) => `${of}-${String(at + 1).padStart(2, "0")}` >= first.slice(0, 7),
+  );
+  let last = null; // the last day with runs is where Tab comes to
+  for (let day = today; day >= first && !last; day = moved(day, -1)) if (worst(day)) last = day;
+  const cell = (day, at) => {
+    if (!day) return h("td", { key: `none-${at}` });
+    const state = worst(day);
+    const props = {
+      class: ["year-day", state && `day-${DAY_KINDS[state] ?? "open"}`, day === today && "year-today", (day < first || day > today) && "day-off"],
+      "data-day": day,
+    };
+    const number = String(Number(day.slice(8)));
+    if (!state) return h("td", { key: day }, h("span", props, number));
+    const words = `${dayText(day)}: ${says(day)}`;
+    const tabindex = day === last ? "0" : "-1";
+    return h("td", { key: day }, h("a", { ...props, href: link(day), title: words, "aria-label": words, tabindex }, number));
   };
-  return h("div", { class: "year", onclick: picked, onkeydown: walk }, monthsOf(year).map(month));
+  return h(
+    "div",
+    { class: "year", onkeydown: walk },
+    months.map(([of, at]) => monthOf(monthsOf(of)[at], `${MONTHS[at]} ${of}`, `${of}-${at}`, cell)),
+  );
 }
 
 /** Moves the focus by the arrow keys: only one day is reached by Tab. */
 function walk(event) {
   const day = event.target.dataset.day;
   const by = DAY_STEPS[event.key];
-  const next = day && by && event.currentTarget.querySelector(`[data-day="${moved(day, by)}"]`);
+  if (!day || !by) return;
+  let next = null; // the next one that can be reached: a day without runs is no link
+  for (let away = 1; away < WALK_MAX && !next; away++) {
+    next = event.currentTarget.querySelector(`:is(a, button)[data-day="${moved(day, away * by)}"]`);
+  }
   if (!next) return;
   event.preventDefault();
   event.target.tabIndex = -1;

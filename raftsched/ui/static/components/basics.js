@@ -1,11 +1,11 @@
 /** Small pieces that every page uses: functions that return descriptions. */
 
 import { View, define } from "../core/element.js";
-import { absolute, ago, moment, viewerZone } from "../core/format.js";
+import { absolute, ago, moment, stateWords, viewerZone } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
 // Each state has a mark of its own: colour alone says nothing to some.
-const MARKS = {
+export const MARKS = {
   SUCCEEDED: "✓",
   FAILED: "✕",
   TIMED_OUT: "◔",
@@ -21,17 +21,18 @@ const MARKS = {
   EXPIRED: "∎",
   DONE: "✓",
   CANCELLED: "■",
+  LOST: "?",
+  SNOOZED: "↻",
 };
 
 /** Returns the state of a job, a run or an operation as a badge. */
 export function stateBadge(state) {
   if (!state) return "";
-  const words = state.toLowerCase().replaceAll("_", " ");
   return h(
     "span",
     { class: `badge state-${state.toLowerCase()}` },
     h("span", { "aria-hidden": "true" }, MARKS[state] ?? "•"),
-    ` ${words}`,
+    ` ${stateWords(state)}`,
   );
 }
 
@@ -167,21 +168,35 @@ export function card(title, body, { actions, id, level = 2 } = {}) {
   );
 }
 
+const TABLES = new ResizeObserver((entries) => {
+  for (const place of new Set(entries.map(({ target }) => target.closest(".table-wrap")))) {
+    place.removeAttribute("data-stacked");
+    place.toggleAttribute("data-stacked", place.scrollWidth > place.clientWidth);
+  }
+});
+
+/** Lets a table in its place be cards, one for each row, while it is wider than that. */
+export function fit(place) {
+  TABLES.observe(place);
+  TABLES.observe(place.firstElementChild);
+}
+
 /**
- * Returns a table.
+ * Returns a table, whose rows become cards where it has not the room.
  *
- * @param {Array<{title: any, cell: (row) => any, number?: boolean, class?: string}>} columns
+ * @param {Array<{title: any, label?: string, cell: (row) => any, number?: boolean, class?: string}>} columns
  * @param {any[]} rows
  * @param {(row) => string} options.key
  */
 export function table(columns, rows, { key, caption, rowProps } = {}) {
   const kind = (column) => [column.number && "number", column.class];
+  const label = ({ label, title }) => label ?? (typeof title === "string" ? title : "");
   return h(
     "div",
-    { class: "table-wrap", tabindex: "0", role: "region", "aria-label": caption ?? "Table" },
+    { class: "table-wrap", tabindex: "0", role: "region", "aria-label": caption ?? "Table", ref: fit },
     h(
       "table",
-      null,
+      { role: "table" },
       caption ? h("caption", { class: "sr" }, caption) : null,
       h(
         "thead",
@@ -198,8 +213,10 @@ export function table(columns, rows, { key, caption, rowProps } = {}) {
         rows.map((row, at) =>
           h(
             "tr",
-            { key: key ? key(row) : at, ...rowProps?.(row) },
-            columns.map((column) => h("td", { class: kind(column) }, column.cell(row))),
+            { role: "row", key: key ? key(row) : at, ...rowProps?.(row) },
+            columns.map((column) =>
+              h("td", { role: "cell", class: kind(column), "data-label": label(column) }, column.cell(row)),
+            ),
           ),
         ),
       ),
@@ -236,7 +253,7 @@ export function asOf(resource) {
     { class: "as-of", role: "status" },
     "As of ",
     timeOf(at),
-    stale ? ": there is no leader now." : ": it could not be read since.",
+    stale ? "." : ": it could not be read since.",
   );
 }
 

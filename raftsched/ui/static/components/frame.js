@@ -12,6 +12,7 @@ import { forgetAll } from "../core/store.js";
 import { h } from "../core/vdom.js";
 import { isOutdated } from "../core/version.js";
 import { facts, timeOf } from "./basics.js";
+import "./palette.js";
 import { openDialog } from "./dialog.js";
 
 const KNOW_MS = 30_000; // between two looks at who the members are
@@ -72,7 +73,7 @@ class Banner extends View {
       );
     if (health.leader === null) {
       const asOf = health.led ? [", as of ", timeOf(health.led)] : null;
-      return bannerOf("warn", "There is no leader now. Reading goes on", asOf, "; changes wait for one.");
+      return bannerOf("warn", "No node leads now: nothing starts, and changes wait. Reading goes on", asOf, ".");
     }
     if (health.stale) return bannerOf("warn", "This node cannot know whether it shows the newest state.");
     if (health.node !== location.origin)

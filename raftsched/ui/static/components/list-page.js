@@ -1,7 +1,7 @@
 /** What pages with a long live list and filters in their address have in common. */
 
 import { Page } from "../core/element.js";
-import { plural } from "../core/format.js";
+import { number, plural } from "../core/format.js";
 import { bind } from "../core/keys.js";
 import { LiveList } from "../core/live-list.js";
 import { navigate } from "../core/router.js";
@@ -133,7 +133,7 @@ export class ListPage extends Page {
     const local = Number.isNaN(shifted) ? "" : new Date(shifted).toISOString().slice(0, 16);
     const onchange = ({ target }) => this.filter({ [name]: target.value && new Date(target.value).toISOString() });
     const input = h("input", { id, type: "datetime-local", ".defaultValue": local, onchange });
-    return h("div", { class: "field", key: `${name} ${text}` }, h("label", { for: id }, label), input);
+    return h("div", { class: "field time", key: `${name} ${text}` }, h("label", { for: id }, label), input);
   }
 
   /** Returns the namespaces to choose from: those of the token, or all there are. */
@@ -146,8 +146,42 @@ export class ListPage extends Page {
     return [["", "all"], ...[...names].sort().map((name) => [name, name])];
   }
 
-  /** Returns how many there are, as far as that is known. */
-  counted(one) {
+  #sorted = null; // {list, sort, count, rows}
+
+  /** Sets the order of the rows: the name of a column, "-" before it for the other way; null: as the API has them. */
+  sortBy = (sort) => this.filter({ sort });
+
+  /**
+   * Returns the list with the rows that are loaded in the order that is asked for. `values`: name -> (row) => what it goes
+   * by; an order that is not in it is the API's own.
+   */
+  ordered(values) {
+    const { list } = this;
+    const sort = this.query.get("sort") ?? "";
+    const value = values[sort.replace("-", "")];
+    if (!value || !list.rows.length) return list;
+    const kept = this.#sorted;
+    if (kept?.list !== list || kept.sort !== sort || kept.was !== list.rows || kept.rows.length !== list.rows.length) {
+      const way = sort.startsWith("-") ? -1 : 1;
+      const keyed = list.rows.map((row) => [value(row), row]);
+      keyed.sort(([a], [b]) => (a === b ? 0 : a === null || b === null ? (a === null) - (b === null) : a < b ? -way : way));
+      this.#sorted = { list, sort, was: list.rows, rows: keyed.map((pair) => pair[1]) };
+    }
+    const { rows } = this.#sorted;
+    const { ready, done, total } = list;
+    const look = () => list.look(0, 0); // the newest stay as they are now
+    return { rows, length: rows.length, ready, done, total, look, indexOf: (id) => rows.indexOf(list.get(id)) };
+  }
+
+  /** Returns how many there are, as far as that is known, and of which of them an order of `values` is. */
+  counted(one, values = {}) {
+    const { list } = this;
+    const sort = (this.query.get("sort") ?? "").replace("-", "");
+    const of = !list.done && values[sort] ? `, the ${number(list.rows.length)} loaded of them sorted` : "";
+    return this.#counted(one) + of;
+  }
+
+  #counted(one) {
     const { list } = this;
     if (!list.ready) return "";
     if (list.done) return plural(list.rows.length, one);

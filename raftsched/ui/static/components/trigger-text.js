@@ -28,13 +28,23 @@ export function triggerZone(job) {
   return zones.size === 1 ? [...zones][0] : null;
 }
 
-/** Returns a trigger in a few characters: "0 2 * * *", "every 6h", "once 2030-01-01 02:00". */
+const ENDS = { failed: "failure of ", ended: "end of " };
+// One for each kind of trigger: what it says of itself.
+const SHORT = {
+  cron: (cron) => cron,
+  rrule: (rrule) => rrule.replace(/^RRULE:/i, ""),
+  every: (every) => `every ${every?.period ?? every}`,
+  at: (at) => `once ${absolute(moment(at), undefined, { seconds: false })}`,
+  in: (delay) => `once, after ${delay}`,
+  after: ({ job, all_of: all, any_of: any, on }) => {
+    const names = job ? [job] : (all ?? any ?? []);
+    return `after ${ENDS[on] ?? ""}${names.join(any ? " or " : " and ")}`;
+  },
+  manual: () => "started by hand",
+};
+
+/** Returns a trigger in a few characters: "0 2 * * *", "every 6h", "after load"; of a kind that it does not know, its name. */
 export function triggerText(trigger) {
-  const { cron, rrule, every, at } = trigger;
-  if (cron !== undefined) return cron;
-  if (rrule !== undefined) return rrule.replace(/^RRULE:/i, "");
-  if (every !== undefined) return `every ${typeof every === "object" ? (every.period ?? "") : every}`;
-  if (at !== undefined) return `once ${absolute(moment(at), undefined, { seconds: false })}`;
-  if (trigger.in !== undefined) return `once, after ${trigger.in}`;
-  return "by hand";
+  const kind = Object.keys(SHORT).find((one) => trigger[one] !== undefined);
+  return kind ? SHORT[kind](trigger[kind]) : Object.keys(trigger).join(", ");
 }

@@ -6,6 +6,7 @@
  */
 
 import { View, define } from "../core/element.js";
+import { number, plural } from "../core/format.js";
 import { bind } from "../core/keys.js";
 import { navigate } from "../core/router.js";
 import { h } from "../core/vdom.js";
@@ -17,9 +18,10 @@ const TICK_MS = 5_000; // times are relative to now
 let lists = 0;
 
 /**
- * Properties, set before it is shown: `list` (a LiveList), `label`, `columns`: [{title, class, cell(row)}], `open(row)`,
- * which returns the address of a row; `selection` (a RowSelection) where rows can be chosen; `onrest(rows)`, which is called
- * with the rows on the screen.
+ * Properties, set before it is shown: `list` (a LiveList, or those of its rows in another order), `label`, `columns`:
+ * [{title, class, cell(row), by}], `open(row)`, which returns the address of a row; `selection` (a RowSelection) where rows can
+ * be chosen; `onrest(rows)`, which is called with the rows on the screen; `sort`, the name of the order, and `onsort(name)`,
+ * where columns that have a `by` order the rows by it, "-" before it the other way.
  */
 class VirtualList extends View {
   active = -1; // index of the row that is meant
@@ -80,10 +82,26 @@ class VirtualList extends View {
         h(
           "div",
           { role: "row", "aria-rowindex": "1", class: "grid-row" },
-          columns.map((column) => h("div", { role: "columnheader", class: column.class }, column.title)),
+          columns.map((column) => this.#header(column)),
         ),
       ),
       h("div", { role: "rowgroup", class: "grid-body", style: { height: `${length * this.#row}px` } }, rows),
+    );
+  }
+
+  #header({ title, class: kind, by }) {
+    const turn = by && [`-${by}`, by].indexOf(this.sort);
+    return h(
+      "div",
+      { role: "columnheader", class: kind, "aria-sort": by ? (["descending", "ascending"][turn] ?? "none") : null },
+      by
+        ? h(
+            "button",
+            { type: "button", class: "quiet sorts", onclick: () => this.onsort([by, null, `-${by}`][turn + 1]) },
+            title,
+            h("span", { "aria-hidden": "true" }, ["↓", "↑"][turn] ?? "↕"),
+          )
+        : title,
     );
   }
 
@@ -241,6 +259,40 @@ export class RowSelection {
     this.ids.clear();
     this.changed();
   }
+}
+
+/** Returns the name of a row as a link, whole in its title. */
+export function named(name, href) {
+  return h("a", { href, tabindex: "-1", title: name }, name);
+}
+
+/** Returns the second line of a cell, whole in its title; what is null is left out. */
+export function second(parts) {
+  const text = parts.filter(Boolean).join(" · ");
+  return h("span", { class: "second", title: text }, text);
+}
+
+/** Returns what can be done with the rows that are chosen. `actions`: [[words, count, offered, run]]; no count: all. */
+export function chosenBar(selection, one, all, actions) {
+  const quiet = (words, onclick) => h("button", { type: "button", class: "quiet", onclick }, words);
+  return h(
+    "div",
+    { class: "chosen", role: "region", "aria-label": `Chosen ${one}s` },
+    h("strong", { role: "status" }, selection.all ? "All that match are chosen" : `${plural(selection.ids.size, one)} chosen`),
+    selection.all ? null : quiet(`Choose all that match (${all})`, () => selection.chooseAll(true)),
+    quiet("Choose none", () => selection.chooseAll(false)),
+    h(
+      "div",
+      { class: "actions" },
+      actions
+        .filter(([, , offered]) => offered)
+        .map(([words, count, , onclick]) => {
+          const kind = /Kill|Delete/.test(words) ? "danger" : "";
+          const text = count === null ? words : `${words} ${number(count)}`;
+          return h("button", { type: "button", class: kind, disabled: count === 0, onclick, key: words }, text);
+        }),
+    ),
+  );
 }
 
 /** Returns a virtual list; see VirtualList for its properties. `key`: another one makes a new list. */

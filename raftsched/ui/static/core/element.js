@@ -66,6 +66,8 @@ export class View extends HTMLElement {
       const resource = watch(path, options);
       held = { resource, stop: resource.subscribe(() => this.update()), pinned: false };
       this.#watched.set(path, held);
+    } else {
+      held.resource.alsoOn(options?.on);
     }
     if (this.#used) this.#used.add(path);
     else held.pinned = true;

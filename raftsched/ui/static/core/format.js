@@ -22,6 +22,14 @@ export function plural(count, one, many = `${one}s`) {
   return `${number(count)} ${count === 1 ? one : many}`;
 }
 
+// What the page calls otherwise than the API.
+const STATES = { EXPIRED: "finished", LAUNCHED: "starting" };
+
+/** Returns a state, an outcome or a reason in words: "timed out". */
+export function stateWords(state) {
+  return STATES[state] ?? (state ?? "").toLowerCase().replaceAll("_", " ");
+}
+
 /** Returns a part of 1 in percent. */
 export function percent(part) {
   return Number.isFinite(part) ? `${(100 * part).toFixed(part > 0 && part < 0.1 ? 1 : 0)} %` : NONE;

@@ -29,6 +29,7 @@ export const ROLES = {
   jobs_create: "editor",
   jobs_delete: "editor",
   jobs_patch: "editor",
+  kills_kill_matching: "editor",
   members_add: "admin",
   members_remove: "admin",
   members_transfer: "operator",

@@ -3,6 +3,7 @@
 import { AuditPage } from "../pages/audit.js";
 import { CalendarPage, CalendarsPage } from "../pages/calendars.js";
 import { ClusterPage } from "../pages/cluster.js";
+import { ComparePage } from "../pages/compare.js";
 import { CrontabPage } from "../pages/crontab.js";
 import { DeadLettersPage } from "../pages/dead-letters.js";
 import { EditorPage } from "../pages/editor.js";
@@ -19,6 +20,8 @@ import { SettingsPage } from "../pages/settings.js";
 import { SignInPage } from "../pages/sign-in.js";
 import { TokensPage } from "../pages/tokens.js";
 import { WebhookPage, WebhooksPage } from "../pages/webhooks.js";
+import { WorkflowPage } from "../pages/workflow.js";
+import { WorkflowsPage } from "../pages/workflows.js";
 
 export const ROUTES = [
   { path: "/ui", title: "Overview", section: "overview", keys: "o", page: OverviewPage },
@@ -28,6 +31,9 @@ export const ROUTES = [
   { path: "/ui/jobs/:id/edit", title: "Edit job", section: "jobs", page: EditorPage },
   { path: "/ui/runs", title: "Runs", section: "runs", keys: "r", page: RunsPage },
   { path: "/ui/runs/:id", title: "Run", section: "runs", page: RunPage },
+  { path: "/ui/compare", title: "Compare runs", section: "runs", page: ComparePage },
+  { path: "/ui/workflows", title: "Workflows", section: "workflows", keys: "w", page: WorkflowsPage },
+  { path: "/ui/workflows/:id", title: "Workflow", section: "workflows", page: WorkflowPage },
   { path: "/ui/dead-letters", title: "Dead letters", section: "dead-letters", keys: "d", page: DeadLettersPage },
   { path: "/ui/queues", title: "Queues", section: "queues", keys: "q", page: QueuesPage },
   { path: "/ui/queues/:name", title: "Queue", section: "queues", page: QueuePage },

@@ -39,9 +39,11 @@ export class Resource {
     this.#every = every;
   }
 
-  /** Reads it again after these changes, too. */
+  /** Reads it again after these changes, too; and once more, as there may have been some since it was read. */
   alsoOn(kinds = []) {
+    const { size } = this.#on;
     for (const kind of kinds) this.#on.add(kind);
+    if (this.#on.size > size && this.at) this.touch();
   }
 
   /** Calls a function after each reading, until the function that is returned is called. */

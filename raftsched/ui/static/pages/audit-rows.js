@@ -4,7 +4,7 @@
 export const FILTERS = [
   ["actor", "Who", "search"],
   ["operation", "Operation", "search"],
-  ["resource", "Of what", "search"],
+  ["resource", "Object", "search"],
   ["namespace", "Namespace", "search"],
   [
     "kind",

@@ -249,11 +249,11 @@ const AUDIT_COLUMNS = [
     class: "nowrap",
     cell: (row) => [h("span", { class: "mono" }, row.operation), row.count > 1 ? ` × ${number(row.count)}` : ""],
   },
-  { title: "Of what", cell: (row) => aim(row) },
+  { title: "Object", cell: (row) => aim(row) },
   { title: "Who", cell: (row) => [row.actor, row.remote ? h("div", { class: "muted" }, row.remote) : ""] },
   { title: "Namespace", cell: (row) => row.namespace ?? "" },
-  { title: "Entry", number: true, cell: (row) => number(row.index) },
-  { title: "Asked for", cell: (row) => change(row.change) },
+  { title: "Log entry", number: true, cell: (row) => number(row.index) },
+  { title: "Change", cell: (row) => change(row.change) },
 ];
 
 const REFUSED = [

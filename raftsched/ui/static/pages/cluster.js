@@ -17,12 +17,12 @@ import { attempt, confirmDialog } from "../components/dialog.js";
 import { termsChart } from "../charts/terms.js";
 import { del, post } from "../core/api.js";
 import { Page, define } from "../core/element.js";
-import { number, plural } from "../core/format.js";
+import { moment, number, plural } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { backupCard } from "./cluster/backup.js";
 import { findings } from "./cluster/doctor.js";
-import { badges, clock, disk, factsOf, nodeCard, slots, warnings } from "./cluster/parts.js";
+import { badges, clock, disk, slots, warnings } from "./cluster/parts.js";
 
 const TERMS_MS = 14 * 86_400_000; // of leaderships in the picture
 const TERMS_SHOWN = 8;
@@ -34,7 +34,6 @@ const WORKER_COLUMNS = [
   { title: "Last heard", cell: (one) => [timeOf(one.last_heartbeat_at), aside(one)] },
   { title: "Version", cell: (one) => one.version },
 ];
-const NARROW = "(max-width: 1250px)"; // no room for a table of the members
 
 function aside({ trouble, quiet_since: since }) {
   if (trouble) return `: ${trouble}`;
@@ -47,7 +46,6 @@ export class ClusterPage extends Page {
 
   connected() {
     this.on(session, "change", () => this.update());
-    this.on(matchMedia(NARROW), "change", () => this.update());
   }
 
   render() {
@@ -111,9 +109,11 @@ export class ClusterPage extends Page {
       "Leaderships",
       shown(terms, ({ items }) => {
         if (!items.length) return empty("Nobody has led yet", "The first leadership is written down when it begins.");
+        const last = cluster.nodes.find((node) => node.id === items[0].leader);
+        const ended = cluster.leader ? null : (moment(last?.last_heartbeat_at) ?? now);
         const rows = this.#allTerms ? items : items.slice(0, TERMS_SHOWN);
         return [
-          termsChart(items, { from: now - TERMS_MS, now }),
+          termsChart(items, { from: now - TERMS_MS, now, ended }),
           table(
             [
               { title: "Term", cell: (one) => number(one.term) },
@@ -125,7 +125,7 @@ export class ClusterPage extends Page {
                     : one.leader,
               },
               { title: "Since", cell: (one) => timeOf(one.at) },
-              { title: "First entry", cell: (one) => number(one.index), number: true },
+              { title: "From log entry", cell: (one) => number(one.index), number: true },
             ],
             rows,
             { key: (one) => one.term, caption: "Leaderships, the newest first" },
@@ -162,20 +162,6 @@ function pauseButton({ paused }, reload) {
 }
 
 function members(cluster, reload) {
-  if (matchMedia(NARROW).matches) {
-    const more = (node) => [
-      ["Votes", node.voter ? "yes" : "not yet"],
-      ...factsOf(node),
-      ["Heard of", timeOf(node.last_heartbeat_at)],
-      ["Version", node.version ?? "–"],
-      ["Address", node.http ?? "–"],
-    ];
-    return h(
-      "ul",
-      { class: "nodes" },
-      cluster.nodes.map((node) => nodeCard(node, more(node), actionsOf(node, cluster, reload))),
-    );
-  }
   const columns = [
     {
       title: "Node",
@@ -185,14 +171,20 @@ function members(cluster, reload) {
       title: "Role",
       cell: (node) => [badges(node), h("div", { class: "muted nowrap" }, node.voter ? "votes" : "does not vote yet")],
     },
-    { title: h("span", { title: "Entries of the log" }, "Behind"), cell: (node) => number(node.lag), number: true },
+    {
+      title: h("span", { title: "Entries of the log that it has yet to apply" }, "Lag"),
+      label: "Lag",
+      cell: (node) => number(node.lag),
+      number: true,
+    },
     { title: "Clock", cell: clock, number: true },
     { title: "Slots", cell: slots },
     { title: "Disk", cell: disk },
-    { title: "Heard of", cell: (node) => timeOf(node.last_heartbeat_at) },
+    { title: "Last heard", cell: (node) => timeOf(node.last_heartbeat_at) },
     { title: "Version", cell: (node) => node.version ?? "–" },
     {
       title: h("span", { class: "sr" }, "Actions"),
+      class: "nowrap",
       cell: (node) => h("div", { class: "actions" }, actionsOf(node, cluster, reload)),
     },
   ];

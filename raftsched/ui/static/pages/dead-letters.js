@@ -3,6 +3,7 @@
 import { empty, heading, loading, problem, stateBadge, table, timeOf } from "../components/basics.js";
 import { bindListKeys } from "../components/list-keys.js";
 import { namespaceOf } from "../components/list-page.js";
+import { savedFilters } from "../components/saved.js";
 import { get, pages } from "../core/api.js";
 import { onChange } from "../core/changes.js";
 import { Page, define } from "../core/element.js";
@@ -153,6 +154,7 @@ export class DeadLettersPage extends Page {
         below: h("p", { class: "muted" }, "Runs that failed for good: all their retries are used up."),
       }),
       this.#filters(),
+      savedFilters(this.query),
       problem(this.#error),
       this.#progress(),
       found ? this.#bar() : null,

@@ -15,6 +15,7 @@ import { kindsOf } from "./job/paths.js";
 import { jobRevisions } from "./job/revisions.js";
 import { jobRuns } from "./job/runs.js";
 import { jobSchedule, zoneOf } from "./job/schedule.js";
+import { jobYear } from "./job/year.js";
 
 export class JobPage extends Page {
   #error = null; // of a name that could not be looked up
@@ -130,6 +131,7 @@ export class JobPage extends Page {
     return tabs(
       [
         ["runs", "Runs", () => jobRuns(job, this)],
+        ["year", "Year", () => jobYear(job)],
         ["schedule", "Schedule", () => jobSchedule(job)],
         ["graph", "Graph", () => jobGraphTab(job)],
         ["content", "Content", () => jobContent(job)],

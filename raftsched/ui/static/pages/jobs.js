@@ -2,21 +2,36 @@
 
 import { empty, heading, stateBadge, timeOf } from "../components/basics.js";
 import { ListPage, namespaceOf } from "../components/list-page.js";
+import { savedFilters } from "../components/saved.js";
 import { jobTriggerText, triggerZone } from "../components/trigger-text.js";
-import { RowSelection, virtualList } from "../components/virtual-list.js";
+import { RowSelection, chosenBar, named, second, virtualList } from "../components/virtual-list.js";
 import { runStrip } from "../charts/strip.js";
 import { get } from "../core/api.js";
 import { onChange } from "../core/changes.js";
 import { define } from "../core/element.js";
-import { absolute, ago, moment, number, plural, viewerZone } from "../core/format.js";
+import { absolute, ago, moment, number, stateWords, viewerZone } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { ACTIONS, actOnMany } from "./jobs/bulk.js";
 
 const JOB_LIST_FIELDS = "id,name,namespace,owner,state,trigger,triggers,next_fire_at,active,failures_in_a_row,error,resumes_at";
 const JOB_STATES = ["SCHEDULED", "SUSPENDED", "NEW", "EXPIRED"];
-const CHOICES = [["", "any"], ...JOB_STATES.map((state) => [state, state.toLowerCase()])];
+const CHOICES = [["", "any"], ...JOB_STATES.map((state) => [state, stateWords(state)])];
+const HEALTH = [
+  ["", "any"],
+  ["failing", "failing"],
+  ["late", "late now"],
+];
+const JOB_ORDERS = {
+  name: (row) => row.name ?? row.id,
+  trigger: jobTriggerText,
+  state: (row) => row.state,
+  failures: (row) => row.failures_in_a_row,
+};
+// The API's own order by the next time is of a range of times.
+const SINCE = "1970-01-01T00:00:00Z";
 const RUNS = 30;
+const LATE_MS = 1_000;
 const AT_ONCE = 50; // jobs whose runs one request asks for
 const ROWS_APART_MS = 1_000; // between two of these, and while more changes than is told one by one
 const ROWS_BUSY_MS = 4_000;
@@ -59,17 +74,25 @@ export class JobsPage extends ListPage {
       queue: query.get("queue") || undefined,
       calendar: query.get("calendar") || undefined,
       state: query.get("state") || undefined,
+      failing: query.get("health") === "failing" || undefined,
+      late: query.get("health") === "late" || undefined,
+      next_from: this.#byNext ? SINCE : undefined,
     };
+  }
+
+  get #byNext() {
+    return this.query.get("sort") === "next";
   }
 
   options() {
     const query = this.filters();
-    const uncounted = query.name_contains || query.label || query.queue || query.calendar;
+    const { name_contains: part, label, queue, calendar, failing, late, next_from: next } = query;
+    const uncounted = part || label || queue || calendar || failing || late || next;
     return {
       path: "/v1/jobs",
-      query: { ...query, order: "desc" },
+      query: next ? query : { ...query, order: "desc" },
       fields: JOB_LIST_FIELDS,
-      compare: (a, b) => (a.id < b.id ? 1 : a.id > b.id ? -1 : 0),
+      compare: next ? compareNext : (a, b) => (a.id < b.id ? 1 : a.id > b.id ? -1 : 0),
       kinds: ["jobs", "runs"],
       touched: ({ jobs, ran }) => [...jobs, ...ran],
       made: ({ jobs }) => [...jobs],
@@ -82,7 +105,7 @@ export class JobsPage extends ListPage {
     const nothing = list.ready && !list.length;
     return [
       heading("Jobs", {
-        below: h("p", { class: "muted", role: "status" }, this.counted("job")),
+        below: h("p", { class: "muted", role: "status" }, this.counted("job", JOB_ORDERS), this.#byNext ? " with a next time" : ""),
         actions: session.may("jobs_create")
           ? [
               h("a", { class: "button", href: "/ui/crontab" }, "From a crontab"),
@@ -96,17 +119,21 @@ export class JobsPage extends ListPage {
         this.search("q", "Name", "part of a name, or billing/part"),
         this.field("namespace", "Namespace", { choices: this.namespaces() }),
         this.field("state", "State", { choices: CHOICES }),
+        this.field("health", "Health", { choices: HEALTH }),
         this.field("owner", "Owner"),
         this.field("label", "Label", { placeholder: "key=value" }),
         this.field("queue", "Queue"),
         this.query.get("calendar") ? this.field("calendar", "Calendar") : null,
       ),
+      savedFilters(this.query),
       this.trouble(),
       selection.all || selection.ids.size ? this.#chosen() : null,
       nothing
         ? this.#empty()
         : virtualList({
-            list,
+            list: this.ordered(JOB_ORDERS),
+            sort: this.query.get("sort"),
+            onsort: (sort) => this.sortBy(sort === "-next" ? null : sort),
             label: "Jobs",
             columns: this.#columns,
             open: addressOfJob,
@@ -131,23 +158,9 @@ export class JobsPage extends ListPage {
 
   /** Returns what can be done with the jobs that are chosen. */
   #chosen() {
-    const { selection } = this;
-    const words = selection.all ? "All that match are chosen" : `${plural(selection.ids.size, "job")} chosen`;
-    return h(
-      "div",
-      { class: "chosen", role: "region", "aria-label": "Chosen jobs" },
-      h("strong", { role: "status" }, words),
-      selection.all ? null : quiet(`Choose all that match (${this.counted("job")})`, () => selection.chooseAll(true)),
-      quiet("Choose none", () => selection.chooseAll(false)),
-      h(
-        "div",
-        { class: "actions" },
-        Object.entries(ACTIONS).map(([action, { title }]) => {
-          const kind = action === "delete" ? "danger" : "";
-          return h("button", { type: "button", class: kind, onclick: () => this.#act(action) }, title);
-        }),
-      ),
-    );
+    const actions = Object.entries(ACTIONS);
+    const buttons = actions.map(([action, { title }]) => [title, null, true, () => this.#act(action)]);
+    return chosenBar(this.selection, "job", this.counted("job"), buttons);
   }
 
   async #act(action) {
@@ -200,10 +213,6 @@ function addressOfJob(row) {
   return `/ui/jobs/${row.id}`;
 }
 
-function quiet(words, onclick) {
-  return h("button", { type: "button", class: "quiet", onclick }, words);
-}
-
 /** Returns how many jobs match, where that is quickly known: of no runs at all. */
 async function countJobs({ namespace, owner, state }, signal) {
   const now = new Date().toISOString();
@@ -216,22 +225,25 @@ async function countJobs({ namespace, owner, state }, signal) {
 const JOB_COLUMNS = [
   {
     title: "Name",
+    by: "name",
     class: "col-name",
     cell: (row) => [
-      h("a", { href: addressOfJob(row), tabindex: "-1" }, row.name ?? row.id),
-      h("span", { class: "second" }, row.namespace, row.owner ? ` · ${row.owner}` : ""),
+      named(row.name ?? row.id, addressOfJob(row)),
+      second([row.namespace, row.owner]),
     ],
   },
   {
     title: "Trigger",
+    by: "trigger",
     class: "col-trigger",
     cell: (job) => [
       h("code", { title: jobTriggerText(job) }, jobTriggerText(job)),
-      h("span", { class: "second" }, job.trigger ? (job.trigger.timezone ?? "") : (triggerZone(job) ?? "")),
+      second([job.trigger ? job.trigger.timezone : triggerZone(job)]),
     ],
   },
   {
     title: "State",
+    by: "state",
     class: "col-state",
     cell: ({ state, active, error, resumes_at: until }) => [
       stateBadge(state),
@@ -242,21 +254,30 @@ const JOB_COLUMNS = [
       ),
     ],
   },
-  { title: "Next", class: "col-next", cell: nextCell },
+  { title: "Next", by: "next", class: "col-next", cell: nextCell },
+  { title: "Last run", by: "failures", class: "col-last", cell: lastCell },
   {
-    title: "Last runs",
+    title: "Runs",
     class: "col-strip",
     cell: ({ id }, runs) => (runs.has(id) ? runStrip(runs.get(id), RUNS) : null),
   },
-  {
-    title: "Failures",
-    class: "col-failures number",
-    cell: ({ failures_in_a_row: count }) =>
-      count
-        ? h("span", { class: "failures", title: `${plural(count, "failure")} in a row` }, `✕ ${number(count)}`)
-        : h("span", { class: "muted" }, "–"),
-  },
 ];
+
+/** Returns how the newest run that ended went, and when; how many failed in a row where that is more than one. */
+function lastCell({ id, failures_in_a_row: failures }, runs) {
+  const last = runs.get(id)?.find((run) => run.ended_at && run.state !== "SKIPPED");
+  if (!last) return h("span", { class: "muted" }, "–");
+  const when = ago(moment(last.ended_at));
+  return [
+    h("a", { href: `/ui/runs/${encodeURIComponent(last.id)}`, tabindex: "-1" }, stateBadge(last.state)),
+    second([failures > 1 ? `${number(failures)} in a row` : when]),
+  ];
+}
+
+function compareNext(a, b) {
+  const [x, y] = [a, b].map((row) => `${row.next_fire_at}${row.id}`);
+  return x < y ? -1 : x > y ? 1 : 0;
+}
 
 /** Returns when a job is due next: from now, and in its own zone where that is another one than the viewer's. */
 function nextCell(job) {
@@ -267,7 +288,7 @@ function nextCell(job) {
   const zone = triggerZone(job) ?? mine;
   const title = zone === mine ? `${absolute(at)} ${mine}` : `${absolute(at, zone)} ${zone}\n${absolute(at)} ${mine}`;
   return [
-    h("time", { datetime: iso, title }, ago(at)),
-    h("span", { class: "second" }, absolute(at, zone, { seconds: false }), zone === mine ? "" : ` ${zone}`),
+    h("time", { datetime: iso, title }, at < Date.now() - LATE_MS ? "overdue" : ago(at)),
+    second([`${absolute(at, zone, { seconds: false })}${zone === mine ? "" : ` ${zone}`}`]),
   ];
 }

@@ -14,11 +14,12 @@ import {
   linkTo,
   tableOr,
 } from "../components/resource.js";
-import { del, put } from "../core/api.js";
+import { del, post, put } from "../core/api.js";
 import { define } from "../core/element.js";
 import { bytes, number } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
+import { confirmSweep } from "./sweeps.js";
 
 const MOST_NAMESPACES = 1000; // runs that are counted, secrets that are shown
 
@@ -88,6 +89,21 @@ define("rs-namespaces-page", NamespacesPage);
 
 export class NamespacePage extends ResourcePage {
   kind = NAMESPACE;
+
+  actions() {
+    const may = session.may("operations_act", this.name) && session.may("kills_kill_matching", this.name);
+    return may ? [button("Stop everything …", () => this.#stop())] : [];
+  }
+
+  /** Pauses all jobs and ends all runs. */
+  async #stop() {
+    const filter = { namespace: this.name };
+    await confirmSweep("kill", filter, "have not ended, and all jobs of the namespace are paused until somebody resumes them", {
+      title: `Stop everything of ${this.name}?`,
+      before: () => post("/v1/jobs:actions", { action: "pause", filter }),
+    });
+    await this.resource.reload();
+  }
 
   below(namespace) {
     return [declaredBadge(namespace), h("p", { class: "muted" }, namespace.description)];

@@ -11,11 +11,11 @@ import { h } from "../core/vdom.js";
 
 const OPERATION = {
   title: "Operations",
-  says: "What was asked for of many jobs at once, the newest first.",
+  says: "Actions on many jobs at once, the newest first.",
   path: "/v1/operations",
   on: ["operations"],
   empty: [
-    "No operation was asked for lately.",
+    "There was no action on many jobs lately.",
     h("a", { href: "/ui/jobs" }, "Select jobs, and pause, resume, run, expire or delete them together."),
   ],
 };

@@ -5,12 +5,13 @@ import { coarser, countsOf, lastDay, totals } from "../charts/heat-data.js";
 import { heatStrip } from "../charts/heat.js";
 import { Page, define } from "../core/element.js";
 import { tellingLine } from "../core/errors.js";
-import { duration, executorOf, number } from "../core/format.js";
+import { duration, executorOf, moment, number } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
-import { factsOf, nodeCard, warnings } from "./cluster/parts.js";
+import { nodeCard, warnings } from "./cluster/parts.js";
 import { namespacesOf, pickNamespace } from "./overview/namespace.js";
 
+const LATE_MS = 1_000;
 const STEP_MS = 300_000;
 const HOUR_STEPS = 12;
 const STEP_LOOK_MS = 20_000; // between two looks whether another step has begun
@@ -84,7 +85,7 @@ export class OverviewPage extends Page {
       label: "Runs of the last 24 hours",
       rows: HEAT_ROWS.map(([name, label]) => ({ name, label, values: day.counts[name], total: sums[name] })),
       hrefOf: (name, index) =>
-        runsLink({ from: at(index), to: at(index + 1), state: HEAT_ROWS.find((row) => row[0] === name)[2], namespace }),
+        runsLink({ from: at(index), to: at(index + 1), late: name === "late", state: HEAT_ROWS.find((row) => row[0] === name)[2], namespace }),
       textOf: (name, index) => {
         const late = name === "late" ? `, the latest by ${duration(day.counts.late_max_ms[index])}` : "";
         return `${clockText(at(index))}–${clockText(at(index + 1))}: ${number(day.counts[name][index])} ${name}${late}`;
@@ -105,7 +106,7 @@ export class OverviewPage extends Page {
         this.#meant ?? [
           more.length ? `Also ${more.join(", ")}. ` : null,
           sums.late ? `The latest start was ${duration(sums.late_max_ms)} after its time. ` : null,
-          "Late is more than a second.",
+          "Late: started more than a second after the due time.",
         ],
       ),
     ]);
@@ -113,8 +114,8 @@ export class OverviewPage extends Page {
 }
 define("rs-overview-page", OverviewPage);
 
-function runsLink({ from, to, state, namespace }) {
-  const query = new URLSearchParams();
+function runsLink({ from, to, state, late, namespace }) {
+  const query = new URLSearchParams(late ? { late } : {});
   if (from) query.set("from", new Date(from).toISOString());
   if (to) query.set("to", new Date(to).toISOString());
   if (state) query.set("state", state);
@@ -149,7 +150,7 @@ function tiles(hour, now, namespace) {
       ...inHour,
       kind: hour.failed && "tile-bad",
     }),
-    tile("Late", number(hour.late), runsLink({ from, namespace }), {
+    tile("Late", number(hour.late), runsLink({ from, late: true, namespace }), {
       kind: hour.late && "tile-warn",
       note: hour.late ? `up to ${duration(hour.late_max_ms)}` : "last hour",
     }),
@@ -168,6 +169,12 @@ function tiles(hour, now, namespace) {
 /** Returns the name of a job as a link; one without a name shows its id. */
 function jobLink({ job_id: id, job, namespace }, within) {
   return h("a", { href: `/ui/jobs/${id}` }, job ?? id, within ? null : h("span", { class: "muted" }, ` ${namespace}`));
+}
+
+/** Returns when a job is due; that it is overdue where nothing has started it yet. */
+function dueAt(iso) {
+  const late = Date.now() - moment(iso) > LATE_MS;
+  return late ? h("span", { class: "bad" }, "overdue, was due ", timeOf(iso)) : timeOf(iso);
 }
 
 function list(title, href, items, nothing) {
@@ -220,8 +227,8 @@ function glance(now, namespace) {
     ),
     list(
       "Due next",
-      `/ui/jobs${namespace ? `?${new URLSearchParams({ namespace })}` : ""}`,
-      now.due.map((one) => row(one.job_id, jobLink(one, namespace), timeOf(one.at))),
+      `/ui/jobs?${new URLSearchParams({ sort: "next", ...(namespace && { namespace }) })}`,
+      now.due.map((one) => row(one.job_id, jobLink(one, namespace), dueAt(one.at))),
       ["Nothing is due", "Jobs with a schedule stand here before their times."],
     ),
     list(
@@ -251,7 +258,7 @@ function strip(cluster) {
     h(
       "ul",
       { class: "nodes" },
-      cluster.nodes.map((node) => nodeCard(node, factsOf(node))),
+      cluster.nodes.map((node) => nodeCard(node)),
     ),
     { actions: h("a", { href: "/ui/cluster" }, "Cluster") },
   );

@@ -5,7 +5,7 @@ import { h } from "../core/vdom.js";
 
 const HIGH = 16;
 const LEFT = 26;
-const BAR_KINDS = {
+export const BAR_KINDS = {
   succeeded: "bar-good",
   failed: "bar-bad",
   timed_out: "bar-bad",

@@ -1,16 +1,21 @@
 /** A run: what it is, why it ran then and there, its attempts, and its output as it comes. */
 
-import { card, copyButton, facts, heading, problem, shown, stateBadge, table, timeOf } from "../components/basics.js";
-import { confirmDialog, toast } from "../components/dialog.js";
+import { card, copyButton, facts, heading, shown, stateBadge, table, timeOf } from "../components/basics.js";
+import { attempt, confirmDialog, toast } from "../components/dialog.js";
 import "../components/output/output.js";
-import { del, post } from "../core/api.js";
+import { del, get, post } from "../core/api.js";
 import { Page, define } from "../core/element.js";
+import { tellingLine } from "../core/errors.js";
 import { bytes, duration, executorOf, localTimes, moment, number, plain, plural } from "../core/format.js";
+import { navigate } from "../core/router.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { END_STATE_NAME } from "../core/words.js";
+import { runNow } from "./job/actions.js";
 import { bars, lateness, runLength } from "./run-times.js";
-import { workflowCard, workflowOf, workflowPath } from "./run-workflow.js";
+import { compareLinks } from "./compare.js";
+import { workflowCard } from "./run-workflow.js";
+import { workflowOf, workflowPath } from "./workflow-parts.js";
 
 const RUN_LOOK_MS = 2_000; // while it waits, what is in its way may change without it
 const FINAL = new Set(END_STATE_NAME);
@@ -49,20 +54,23 @@ export class RunPage extends Page {
     const why = this.#why;
     if (!run.data) return [heading("Run"), ...[shown(run, () => null)].flat()];
     const one = run.data;
+    const begun = one.attempts.length > 0;
+    const reasons = card("Why", h("div", { class: "why" }, this.#story(why)));
     return [
       this.#head(one),
       shown(run, () => null),
       this.#progress(one),
-      h("section", { class: "card", "aria-label": "Facts" }, this.#facts(one, why.data)),
       h(
         "div",
-        { class: "two" },
-        card("Why", h("div", { class: "why" }, this.#story(why))),
-        card("Attempts", this.#attempts(one)),
+        { class: begun ? "run-main" : "stack" },
+        h("div", { class: "stack", key: "first" }, failure(one), begun ? this.#output(one) : reasons),
+        begun ? reasons : null,
       ),
-      workflowCard(workflowOf(this, one), one.id),
-      this.#output(one),
+      begun ? card("Attempts", this.#attempts(one)) : null,
       this.#values(one),
+      workflowCard(this, workflowOf(this, one), one.id),
+      card("Details", this.#facts(one, why.data)),
+      why.data ? card("Step by step", this.#steps(why.data)) : null,
     ];
   }
 
@@ -84,14 +92,16 @@ export class RunPage extends Page {
   #head(one) {
     const name = one.job_name ?? one.job_id;
     document.title = `Run of ${name} · raftsched`;
-    return heading([`Run of ${name} `, stateBadge(one.state)], {
+    return heading([stateBadge(one.state), ` Run of ${name}`], {
       above: [
         h("a", { href: `/ui/jobs/${one.job_id}` }, one.namespace ? `${one.namespace}/${name}` : name),
         " · ",
         h("code", null, one.id),
         " ",
         copyButton(one.id, "Copy the id"),
+        compareLinks(one),
       ],
+      below: h("p", { class: "run-when" }, inShort(one)),
       actions: this.#actions(one),
     });
   }
@@ -133,8 +143,8 @@ export class RunPage extends Page {
     }
     if (FINAL.has(one.state) && one.attempts.length && !one.dead_letter && may("instances_rerun")) {
       made.push(
-        act("Run again", {
-          title: "Run it again?",
+        act("Rerun", {
+          title: "Rerun this run?",
           body: "It gets one more attempt, with the same parameters.",
           run: () => post(`${this.#path}/rerun`),
         }),
@@ -142,12 +152,16 @@ export class RunPage extends Page {
     }
     if (FINAL.has(one.state) && one.root && may("instances_rerun")) {
       made.push(
-        act("From here on", {
-          title: "Run it again, and all that follows it?",
+        act("Rerun downstream", {
+          title: "Rerun this run, and all that follow it?",
           body: "Each run behind it in its workflow runs again, after those that it waits for.",
           run: () => post(`${this.#path}/rerun`, { downstream: true }),
         }),
       );
+    }
+    if (FINAL.has(one.state) && one.job_name && may("actions_run")) {
+      const words = "Run with other parameters";
+      made.push(h("button", { type: "button", key: words, onclick: () => this.#runOther(one) }, `${words} …`));
     }
     if (one.root === one.id && may("workflows_kill") && workflowOf(this, one).data?.state === "running") {
       const body = "All of its runs that are active are asked to end, and nothing more of it starts.";
@@ -155,6 +169,12 @@ export class RunPage extends Page {
       made.push(act("Kill the workflow", { title: "Kill the workflow?", body, run }, true));
     }
     return made.length ? made : null;
+  }
+
+  /** Asks for the parameters of another run of the job, and shows that run. */
+  #runOther({ job_id: id, params }) {
+    const show = (made) => navigate(`/ui/runs/${encodeURIComponent(made.id)}`);
+    attempt(async () => runNow(await get(`/v1/jobs/${id}`), show, params ?? undefined));
   }
 
   /** Waits for an answer, and throws what it refused. */
@@ -168,7 +188,7 @@ export class RunPage extends Page {
   #facts(one, why) {
     const then = why?.why_then;
     return facts([
-      ["Scheduled", timeOf(one.scheduled_at)],
+      ["Due", timeOf(one.scheduled_at)],
       ["Trigger", one.trigger ? h("code", null, one.trigger) : null],
       ["Started", one.started_at ? timeOf(one.started_at) : null],
       ["Late", lateness(one, then)],
@@ -182,11 +202,11 @@ export class RunPage extends Page {
       ["Priority", one.priority],
       ["Key", one.key],
       ["Revision of the job", one.job_revision],
-      ["Put off", one.snoozes ? plural(one.snoozes, "time") : null],
+      ["Postponed by itself", one.snoozes ? plural(one.snoozes, "time") : null],
       ["Expires", one.expires_at ? timeOf(one.expires_at) : null],
       ["Started by", one.cause ? runOf(one.cause) : null],
       ["First of its workflow", one.root && one.root !== one.cause && one.root !== one.id ? runOf(one.root) : null],
-      ["Left out with it", one.skipped ? plural(one.skipped, "time") : null],
+      ["Due times skipped with it", one.skipped ? plural(one.skipped, "time") : null],
       ["Asked to end", one.kill_asked && !FINAL.has(one.state) ? "yes" : null],
     ]);
   }
@@ -202,8 +222,6 @@ export class RunPage extends Page {
         waits,
         waiting_for: obstacle,
         gap,
-        steps,
-        steps_left_out: cut,
         outputs,
         text,
       }) => [
@@ -221,23 +239,20 @@ export class RunPage extends Page {
               together(waits).map(([words, ms]) => h("li", { key: words }, words.replace("…", duration(ms)))),
             )
           : null,
-        h("h3", null, "Step by step"),
-        h(
-          "ol",
-          { class: "story" },
-          steps.flatMap((step, at) => [
-            this.#step(step, steps[at - 1]),
-            cut && at === 0
-              ? h(
-                  "li",
-                  { key: "cut", class: "muted" },
-                  h("span", null, "Steps between these were left out; the cluster keeps steps_kept of them."),
-                )
-              : null,
-          ]),
-          obstacle ? h("li", { key: "now", class: "is-now" }, h("span", null, `Now: ${obstacle.text}`)) : null,
-        ),
       ],
+    );
+  }
+
+  #steps({ steps, steps_left_out: cut, waiting_for: obstacle }) {
+    const left = h("span", null, "Steps between these were left out; the cluster keeps steps_kept of them.");
+    return h(
+      "ol",
+      { class: "story" },
+      steps.flatMap((step, at) => [
+        this.#step(step, steps[at - 1]),
+        cut && at === 0 ? h("li", { key: "cut", class: "muted" }, left) : null,
+      ]),
+      obstacle ? h("li", { key: "now", class: "is-now" }, h("span", null, `Now: ${obstacle.text}`)) : null,
     );
   }
 
@@ -273,8 +288,6 @@ export class RunPage extends Page {
   // ------------------------------------------------------------ attempts and output
 
   #attempts(one) {
-    if (!one.attempts.length)
-      return h("p", { class: "muted" }, FINAL.has(one.state) ? "It was never started." : "None yet.");
     const columns = [
       { title: "#", number: true, cell: (row) => row.number },
       {
@@ -282,28 +295,17 @@ export class RunPage extends Page {
         cell: (row) => (row.outcome ? stateBadge(row.outcome.toUpperCase()) : stateBadge(one.state)),
       },
       { title: "Node", cell: executorOf },
-      { title: "Started", cell: (row) => timeOf(row.started_at) },
+      { title: "Started", cell: (row) => timeOf(row.started_at, { relative: false }), class: "nowrap" },
       {
         title: "Took",
         number: true,
         cell: (row) => (row.started_at ? duration((moment(row.ended_at) ?? Date.now()) - moment(row.started_at)) : "–"),
       },
       { title: "Exit", number: true, cell: (row) => row.exit_code ?? "–" },
+      { title: "Error", cell: (row) => tellingLine(row.error), class: "run-note" },
       { title: "Output", number: true, cell: (row) => (row.output ? bytes(row.output.size) : "–") },
     ];
-    const told = one.attempts.findLast((row) => row.error);
-    return [
-      bars(one, Date.now()),
-      told
-        ? h(
-            "div",
-            null,
-            h("h3", null, `Error of attempt ${told.number}`),
-            h("pre", { class: "run-error", tabindex: "0" }, plain(told.error)),
-          )
-        : null,
-      table(columns, one.attempts, { key: (row) => row.number, caption: "Attempts" }),
-    ];
+    return [bars(one, Date.now()), table(columns, one.attempts, { key: (row) => row.number, caption: "Attempts" })];
   }
 
   #output(one) {
@@ -334,6 +336,7 @@ export class RunPage extends Page {
         ".run": one.id,
         ".attempt": this.#attempt,
         ".newest": attempts.at(-1)?.number ?? 0,
+        ".over": FINAL.has(one.state),
         ".name": (one.job_name ?? one.job_id).replace(/[^\w.-]/g, "_"),
         ref: (element) => (this.#view = element),
       }),
@@ -364,6 +367,32 @@ export class RunPage extends Page {
     ];
     return made.some(Boolean) ? h("div", { class: "two" }, made) : null;
   }
+}
+
+/** Returns when a run began, how long it took and where, in a line. */
+function inShort(one) {
+  const { started_at: started, ended_at: ended, exit_code: code } = one;
+  const length = started ? duration(runLength(one, Date.now())) : null;
+  return [
+    started ? ["started ", timeOf(started)] : ["due ", timeOf(one.scheduled_at)],
+    started ? ` · ${ended ? "took" : "runs for"} ${length}` : ended ? " · never started" : null,
+    started ? ` · on ${executorOf(one)}` : null,
+    one.attempts.length > 1 ? ` · ${plural(one.attempts.length, "attempt")}` : null,
+    code ? ` · exit code ${code}` : null,
+  ];
+}
+
+/** Returns what went wrong, what is telling first; null where nothing did, or a later attempt went well. */
+function failure(one) {
+  const error = one.attempts.findLast((row) => row.error)?.error ?? one.error;
+  if (!error || one.state === "SUCCEEDED" || one.state === "SKIPPED") return null;
+  const [told, whole] = [tellingLine(error), plain(error).trim()];
+  return card("Error", [
+    h("pre", { class: "run-error", tabindex: "0" }, told),
+    whole.includes("\n") && whole.length > told.length
+      ? h("details", { class: "rest" }, h("summary", null, "The whole error"), h("pre", { class: "code", tabindex: "0" }, whole))
+      : null,
+  ]);
 }
 
 /** Returns a link to another run. */

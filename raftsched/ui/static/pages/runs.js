@@ -2,23 +2,47 @@
 
 import { empty, heading, stateBadge } from "../components/basics.js";
 import { ListPage, namespaceOf } from "../components/list-page.js";
-import { virtualList } from "../components/virtual-list.js";
+import { savedFilters } from "../components/saved.js";
+import { RowSelection, chosenBar, named, second, virtualList } from "../components/virtual-list.js";
 import { define } from "../core/element.js";
-import { absolute, ago, duration, executorOf, moment } from "../core/format.js";
+import { absolute, ago, duration, executorOf, moment, stateWords } from "../core/format.js";
+import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
-import { INSTANCE_STATE_NAME } from "../core/words.js";
+import { END_STATE_NAME, INSTANCE_STATE_NAME } from "../core/words.js";
+import { confirmSweep } from "./sweeps.js";
 
 const RUN_LIST_FIELDS =
   "id,job_id,job_name,namespace,state,reason,scheduled_at,late_ms,started_at,ended_at,node,worker,attempt,manual,cause,dead_letter";
+const LATE = [
+  ["", "any"],
+  ["true", "late"],
+];
 const STATE_GROUPS = [
   ["WAITING,LAUNCHED,RUNNING,RETRYING", "not ended"],
   ["FAILED,TIMED_OUT", "failed or timed out"],
 ];
 
+const FINAL_STATES = new Set(END_STATE_NAME);
+const RUN_ORDERS = {
+  job: (row) => `${row.job_name ?? row.job_id}`,
+  state: (row) => row.state,
+  took: lengthOf,
+  node: (row) => executorOf(row),
+};
+
 export class RunsPage extends ListPage {
+  connected() {
+    this.selection = new RowSelection(() => (this.update(), this.drawn()?.update()));
+    super.connected();
+  }
+
+  opened() {
+    this.selection?.chooseAll(false);
+  }
+
   filters() {
     const found = { namespace: namespaceOf(this.query) };
-    for (const name of ["job", "state", "node", "worker", "from", "to"]) found[name] = this.query.get(name) || undefined;
+    for (const name of ["job", "state", "node", "worker", "late", "from", "to"]) found[name] = this.query.get(name) || undefined;
     return found;
   }
 
@@ -35,15 +59,16 @@ export class RunsPage extends ListPage {
   }
 
   render() {
-    const { list } = this;
+    const { list, selection } = this;
+    const may = session.may("instances_kill") || session.may("instances_rerun");
     const nodes = this.watch("/v1/nodes", { on: ["cluster"] }).data?.items ?? [];
     const choices = [
       ["", "any"],
       ...STATE_GROUPS,
-      ...INSTANCE_STATE_NAME.map((state) => [state, state.toLowerCase().replace("_", " ")]),
+      ...INSTANCE_STATE_NAME.map((state) => [state, stateWords(state)]),
     ];
     return [
-      heading("Runs", { below: h("p", { class: "muted", role: "status" }, this.counted("run")) }),
+      heading("Runs", { below: h("p", { class: "muted", role: "status" }, this.counted("run", RUN_ORDERS)) }),
       h(
         "form",
         { class: "filters", role: "search", "aria-label": "Runs", onsubmit: (event) => event.preventDefault() },
@@ -51,18 +76,58 @@ export class RunsPage extends ListPage {
         this.field("namespace", "Namespace", { choices: this.namespaces() }),
         this.field("state", "State", { choices }),
         this.field("node", "Node", { choices: [["", "any"], ...nodes.map(({ id }) => [id, id])] }),
+        this.field("late", "Start", { choices: LATE }),
         this.time("from", "From"),
         this.time("to", "To"),
       ),
+      savedFilters(this.query),
       this.trouble(),
+      selection.all || selection.ids.size ? this.#chosen() : null,
       list.ready && !list.length
         ? empty(
             "No runs here",
-            "Runs appear when a job is due or is asked to run. Take a filter away to see others.",
+            "A run appears when a job is due, or when somebody starts it. Take a filter away to see others.",
             h("a", { class: "button", href: "/ui/jobs" }, "Show the jobs"),
           )
-        : virtualList({ list, label: "Runs", columns: RUN_COLUMNS, open: addressOfRun }),
+        : virtualList({
+            list: this.ordered(RUN_ORDERS),
+            label: "Runs",
+            columns: RUN_COLUMNS,
+            open: addressOfRun,
+            selection: may ? selection : null,
+            sort: this.query.get("sort"),
+            onsort: this.sortBy,
+          }),
     ];
+  }
+
+  /** Returns what can be done with the runs that are chosen. */
+  #chosen() {
+    const { list, selection } = this;
+    const rows = selection.all ? list.rows : [...selection.ids].map((id) => list.get(id)).filter(Boolean);
+    const over = rows.filter((row) => FINAL_STATES.has(row.state) && row.attempt).map((row) => row.id);
+    const live = rows.filter((row) => !FINAL_STATES.has(row.state)).map((row) => row.id);
+    const filter = selection.all ? this.#killed() : null;
+    const act = (kind, target, which) => async () => {
+      if (await confirmSweep(kind, target, which)) selection.chooseAll(false);
+    };
+    const loaded = selection.all && !list.done ? "loaded here" : "chosen";
+    return chosenBar(selection, "run", this.counted("run"), [
+      ["Rerun", over.length, session.may("instances_rerun"), act("rerun", over, `that ended, of those ${loaded}`)],
+      filter
+        ? ["Kill all", null, session.may("kills_kill_matching"), act("kill", filter, "that have not ended, of all that match")]
+        : ["Kill", live.length, session.may("instances_kill"), act("kill", live, `that have not ended, of those ${loaded}`)],
+    ]);
+  }
+
+  /** Returns the filters as those of a kill; null where it cannot go by them: it needs a job or a namespace. */
+  #killed() {
+    const { namespace, job, state, node, worker, late, ...rest } = this.filters();
+    if (node || worker || late || !(namespace || job)) return null;
+    const states = state?.split(",").filter((one) => !FINAL_STATES.has(one));
+    if (states && !states.length) return null;
+    const filter = { namespace, job, state: states, ...rest };
+    return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined));
   }
 }
 define("rs-runs-page", RunsPage);
@@ -85,9 +150,10 @@ function orderOf(row) {
   return row.order;
 }
 
-function took({ started_at: began, ended_at: ended }) {
+/** Returns ms that a run takes or took; null before it started. */
+function lengthOf({ started_at: began, ended_at: ended }) {
   const from = moment(began);
-  return from === null ? "–" : duration(Math.max(0, (moment(ended) ?? Date.now()) - from));
+  return from === null ? null : Math.max(0, (moment(ended) ?? Date.now()) - from);
 }
 
 function late({ late_ms: ms }) {
@@ -97,40 +163,44 @@ function late({ late_ms: ms }) {
 const RUN_COLUMNS = [
   {
     title: "Job",
+    by: "job",
     class: "col-name",
     cell: (row) => [
-      h("a", { href: addressOfRun(row), tabindex: "-1" }, row.job_name ?? row.job_id),
-      h("span", { class: "second" }, row.namespace ?? "deleted", row.manual ? " · asked for" : row.cause ? " · follows" : ""),
+      named(row.job_name ?? row.job_id, addressOfRun(row)),
+      second([row.namespace ?? "deleted", row.manual ? "started by hand" : row.cause ? "follows another" : null]),
     ],
   },
   {
     title: "State",
+    by: "state",
     class: "col-state",
     cell: ({ state, reason, dead_letter: dead }) => [
       stateBadge(state),
-      h("span", { class: "second", title: reason ?? "" }, dead ? "dead letter" : (reason ?? "").replaceAll("_", " ")),
+      second([dead ? "dead letter" : stateWords(reason)]),
     ],
   },
   {
-    title: "Scheduled",
+    title: "Due",
     class: "col-next",
     cell: ({ scheduled_at: iso }) => {
       const at = moment(iso);
       const title = absolute(at, undefined, { millis: true });
-      return [h("time", { datetime: iso, title }, ago(at)), h("span", { class: "second" }, absolute(at))];
+      return [h("time", { datetime: iso, title }, ago(at)), second([absolute(at)])];
     },
   },
   {
     title: "Took",
+    by: "took",
     class: "col-took number",
-    cell: (row) => [h("span", null, took(row)), h("span", { class: "second" }, late(row))],
+    cell: (row) => [h("span", null, duration(lengthOf(row))), second([late(row)])],
   },
   {
     title: "Node",
+    by: "node",
     class: "col-node",
     cell: (run) => [
-      h("span", null, executorOf(run)),
-      h("span", { class: "second" }, run.attempt > 1 ? `attempt ${run.attempt}` : ""),
+      h("span", { title: executorOf(run) }, executorOf(run)),
+      second([run.attempt > 1 ? `attempt ${run.attempt}` : null]),
     ],
   },
 ];

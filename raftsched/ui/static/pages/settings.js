@@ -94,6 +94,7 @@ export class SettingsPage extends Page {
   #field(name) {
     const about = this.#fields[name] ?? {};
     const id = `setting-${name}`;
+    const [what, ...rest] = (about.description ?? name).replace(/^1: /, "").split("; ");
     const bounds = about["x-bounds"];
     const value = this.#draft[name] ?? String(this.#values[name]);
     const may = session.may("settings_patch");
@@ -103,7 +104,7 @@ export class SettingsPage extends Page {
     return h(
       "div",
       { class: ["field", name in this.#draft && "changed"], key: name },
-      h("label", { for: id }, name),
+      h("label", { for: id }, words(what)),
       h(
         "div",
         { class: "setting-row" },
@@ -111,8 +112,8 @@ export class SettingsPage extends Page {
           ? h(
               "select",
               { ...common, value, onchange: (event) => this.#set(name, event.target.value) },
-              h("option", { value: "0" }, "0: no"),
-              h("option", { value: "1" }, "1: yes"),
+              h("option", { value: "0" }, "no"),
+              h("option", { value: "1" }, "yes"),
             )
           : h("input", {
               ...common,
@@ -138,10 +139,11 @@ export class SettingsPage extends Page {
       h(
         "span",
         { class: "help", id: `${id}-help` },
-        words(about.description),
-        bounds
-          ? h("span", null, ` Default ${shownValue(about.default)}; from ${bounds.map(shownValue).join(" to ")}.`)
-          : null,
+        h("code", null, name),
+        rest.length ? [" · ", words(rest.join("; ")), "."] : null,
+        isSwitch || !bounds
+          ? null
+          : h("span", null, ` · default ${shownValue(about.default)}; from ${bounds.map(shownValue).join(" to ")}`),
       ),
       error ? h("span", { class: "error", role: "alert" }, `${name} ${error.detail}`) : null,
     );
@@ -214,9 +216,8 @@ function shownValue(value) {
   return typeof value === "number" ? number(value) : value;
 }
 
-/** Returns a sentence of the description, with its code as code. */
+/** Returns a part of the description, with its code as code. */
 function words(text) {
-  if (!text) return null;
-  const whole = `${text[0].toUpperCase()}${text.slice(1)}.`;
+  const whole = text[0].toUpperCase() + text.slice(1);
   return whole.split("\x60").map((part, at) => (at % 2 ? h("code", null, part) : part));
 }

@@ -12,6 +12,7 @@ import { Lines, Rows } from "./lines.js";
 import { Search, matcher, parts } from "./search.js";
 
 const OUTPUT_ROW = 18; // px; also in output.css
+const TALLEST = 720; // px of what is seen at once; also in output.css
 const AROUND = 20; // rows above and below those that are seen
 const TAIL = 8 * 1024 * 1024; // bytes before the end at which reading begins, and which it may be behind
 const EARLIER = 4 * 1024 * 1024; // bytes that are loaded at once before those that are here
@@ -20,13 +21,14 @@ const SEARCH_MS = 6;
 
 /**
  * `.run`: the id; `.attempt`: a number, or null for the newest; `.newest`: the number of the newest, as far as it is known;
- * `.name`: of the file that is downloaded.
+ * `.name`: of the file that is downloaded; `.over`: the run ended, so that a short output takes little room.
  */
 export class Output extends View {
   run = "";
   attempt = null;
   newest = 0;
   name = "output";
+  over = false;
   #key = "";
   #lines = new Lines();
   #rows = new Rows(this.#lines);
@@ -200,7 +202,7 @@ export class Output extends View {
     if (box && gone && !this.#follows) box.scrollTop -= gone * OUTPUT_ROW;
     this.#lookOn();
     const { total } = this.#rows;
-    const height = box?.clientHeight ?? 400;
+    const height = Math.max(box?.clientHeight ?? 0, TALLEST);
     const top = this.#follows ? Math.max(0, total * OUTPUT_ROW - height) : (box?.scrollTop ?? 0);
     const first = Math.max(0, Math.floor(top / OUTPUT_ROW) - AROUND);
     const last = Math.min(total, Math.ceil((top + height) / OUTPUT_ROW) + AROUND);
@@ -216,6 +218,7 @@ export class Output extends View {
         "div",
         {
           class: ["output-view", !total && "is-empty"],
+          style: { "--lines": this.over ? `${(total + 2) * OUTPUT_ROW}px` : "100vh" },
           tabindex: "0",
           role: "region",
           "aria-label": "Output",

@@ -64,17 +64,17 @@ export function clock(node) {
 }
 
 /** Returns how a node is, as names and values. */
-export function factsOf(node) {
+function factsOf(node) {
   return [
-    ["Behind", node.lag === null ? "–" : plural(node.lag, "entry", "entries")],
+    ["Lag", node.lag === null ? "–" : plural(node.lag, "entry", "entries")],
     ["Clock", clock(node)],
     ["Slots", slots(node)],
     ["Disk", disk(node)],
   ];
 }
 
-/** Returns a node with facts about it and, below, what can be done to it. */
-export function nodeCard(node, facts, actions) {
+/** Returns a node with facts about it. */
+export function nodeCard(node) {
   return h(
     "li",
     { key: node.id, class: ["node", !node.alive && "node-down"] },
@@ -82,9 +82,8 @@ export function nodeCard(node, facts, actions) {
     h(
       "dl",
       { class: "node-facts" },
-      facts.map(([name, value]) => h("div", { key: name }, h("dt", null, name), h("dd", null, value))),
+      factsOf(node).map(([name, value]) => h("div", { key: name }, h("dt", null, name), h("dd", null, value))),
     ),
-    actions ? h("div", { class: "actions" }, actions) : null,
   );
 }
 

@@ -8,7 +8,7 @@ import "./inputs.js";
 import { isObject } from "./model.js";
 import { triggerFields } from "./trigger.js";
 
-const HANDLERS = {
+export const HANDLERS = {
   shell: ["Shell", "echo hello"],
   exec: ["Command", ["/usr/bin/env", "true"]],
   http: ["HTTP", { url: "https://", method: "POST" }],
@@ -27,7 +27,7 @@ const OVERLAPS = {
 };
 const MISFIRES = { once: "once: run once for all", skip: "skip: leave them out", all: "all: run each" };
 const DELIVERIES = { at_least_once: "at least once", at_most_once: "at most once" };
-const MEASURES = { late: ["late_by"], running_long: ["longer_than", "p95_times"], not_run_since: ["not_run_for"] };
+export const MEASURES = { late: ["late_by"], running_long: ["longer_than", "p95_times"], not_run_since: ["not_run_for"] };
 
 /** Returns the kind of a handler as given. */
 function handlerKind(handler) {
@@ -237,7 +237,7 @@ function meeting(form) {
   ];
 }
 
-const CONDITIONS = {
+export const CONDITIONS = {
   path: ["A file is there", { path: "/" }],
   http: ["An address answers well", { http: "https://" }],
   job_succeeded: ["A job succeeded", { job_succeeded: "default/", within: "1h" }],

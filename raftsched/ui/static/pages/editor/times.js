@@ -1,6 +1,6 @@
 /** Times in several zones, with what the clocks do to them. */
 
-import { timeOf } from "../../components/basics.js";
+import { fit, timeOf } from "../../components/basics.js";
 import { absolute, moment, viewerZone } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 
@@ -29,7 +29,7 @@ export function timesTable(times, zones, { caption = "Next times", remove } = {}
   const named = times.some(({ trigger }) => trigger);
   return h(
     "div",
-    { class: "table-wrap", tabindex: "0", role: "region", "aria-label": caption },
+    { class: "table-wrap", tabindex: "0", role: "region", "aria-label": caption, ref: fit },
     h(
       "table",
       null,
@@ -52,9 +52,9 @@ export function timesTable(times, zones, { caption = "Next times", remove } = {}
             h(
               "tr",
               { key: at, class: note ? "noted" : null },
-              zones.map((zone) => h("td", { class: "nowrap", key: zone }, shownAt(moment(at), zone))),
-              h("td", { class: "nowrap muted" }, timeOf(at)),
-              named ? h("td", null, trigger ? h("code", null, trigger) : null) : null,
+              zones.map((zone) => h("td", { class: "nowrap", key: zone, "data-label": zone }, shownAt(moment(at), zone))),
+              h("td", { class: "nowrap muted", "data-label": "From now" }, timeOf(at)),
+              named ? h("td", { "data-label": "Trigger" }, trigger ? h("code", null, trigger) : null) : null,
             ),
             note
               ? h(

@@ -3,14 +3,14 @@
 import { viewerZone } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 
-const TRIGGER_KINDS = {
+export const TRIGGER_KINDS = {
   cron: ["Cron", "0 2 * * 1-5"],
   every: ["Every", "15m"],
   rrule: ["RRULE", "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17"],
   at: ["At", ""],
   in: ["In", "30m"],
   after: ["After", { job: "" }],
-  manual: ["By hand", true],
+  manual: ["Started by hand", true],
 };
 const HELP = {
   cron: "minute hour day month weekday; seconds first, a year last, @daily and H are read, too",

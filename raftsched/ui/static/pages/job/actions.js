@@ -50,9 +50,10 @@ export function nameOf({ name, id }) {
   return name ?? id;
 }
 
-function runNow(job, changed) {
+/** Asks for the parameters of a run, and makes it. `params`: instead of the job's own; `changed` is given the run. */
+export function runNow(job, changed, params = job.params ?? {}) {
   const given = JSON.stringify(job.params ?? {}, null, 2);
-  let text = given;
+  let text = JSON.stringify(params, null, 2);
   let wrong = "";
   let priority = "";
   const check = (event) => {
@@ -74,7 +75,7 @@ function runNow(job, changed) {
           h("label", { for: "run-params" }, "Parameters"),
           h("textarea", {
             id: "run-params",
-            rows: Math.min(12, given.split("\n").length + 2),
+            rows: Math.min(12, text.split("\n").length + 2),
             spellcheck: "false",
             value: text,
             oninput: check,
@@ -101,8 +102,7 @@ function runNow(job, changed) {
       const body = {};
       if (text !== given) body.params = JSON.parse(text);
       if (priority) body.priority = Number(priority);
-      await post(`${jobPath(job)}/run`, body);
-      changed();
+      changed(await post(`${jobPath(job)}/run`, body));
       toast("A run was made.");
     },
   });

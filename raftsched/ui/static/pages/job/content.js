@@ -36,7 +36,7 @@ const CONTENT_WORDS = {
   description: "Description",
   labels: "Labels",
 };
-const OVERLAP_WORDS = {
+export const OVERLAP_WORDS = {
   forbid: "the new one is skipped",
   allow: "both run",
   queue_one: "the newest one waits",
@@ -156,7 +156,9 @@ function handlerText({ exec, shell, python, http, call, ...rest }) {
           ? ["python ", h("code", null, python)]
           : call !== undefined
             ? ["the handler ", h("code", null, call)]
-            : [`${http.method ?? "HTTP"} `, h("code", null, http.url)];
+            : http
+              ? [`${http.method ?? "HTTP"} `, h("code", null, http.url)]
+              : null;
   const { url, method, ...more } = http ?? {};
   const others = Object.entries({ ...more, ...rest });
   return [
@@ -173,9 +175,11 @@ function retryText({ delays = [], jitter_percent: jitter, on = [] }) {
   return `${delays.length}, after ${delays.join(", ")}${longer}, when ${on.join(" or ").replaceAll("_", " ")}`;
 }
 
-function conditionText({ path, http, status, job_succeeded: job, within }) {
+function conditionText(one) {
+  const { path, http, status, job_succeeded: job, within } = one;
   if (path) return ["the file ", h("code", null, path), " is there"];
   if (http) return [h("code", null, http), status ? ` answers ${status}` : " answers well"];
+  if (!job) return h("code", null, JSON.stringify(one));
   const [namespace, ...name] = job.split("/");
   const known = h("a", { href: `/ui/jobs/${encodeURIComponent(`${namespace}/${name.join("/")}`)}` }, job);
   return [known, ` had a success within ${within}`];

@@ -103,11 +103,6 @@ export function durationOf(run) {
   return first === null || last === null ? null : last - first;
 }
 
-/** Returns a state in words: "timed out". */
-export function wordsOf(state) {
-  return state.toLowerCase().replaceAll("_", " ");
-}
-
 /** Returns why due times were not run. */
 export function skipText({ reason, skipped }) {
   return `${(reason ?? "not run").replaceAll("_", " ")}${skipped > 1 ? `, ${plural(skipped, "time")}` : ""}`;

@@ -3,10 +3,10 @@
 import { scatter, shapeLegend } from "../../charts/scatter.js";
 import { timeline } from "../../charts/timeline.js";
 import { card, stateBadge } from "../../components/basics.js";
-import { absolute, ago, duration, moment } from "../../core/format.js";
+import { absolute, ago, duration, moment, stateWords } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 import { runLink } from "./paths.js";
-import { ENDED, durationOf, phaseText, phases, skipText, startOf, wordsOf } from "./phases.js";
+import { ENDED, durationOf, phaseText, phases, skipText, startOf } from "./phases.js";
 
 /**
  * Returns the newest runs as a timeline.
@@ -26,7 +26,7 @@ export function rows(runs, waits, axis, choose) {
       href: runLink(run),
       label: [stateBadge(run.state), h("span", { class: "muted" }, absolute(moment(run.scheduled_at)).slice(5))],
       aside: parts.length ? duration(to - from) : skipText(run),
-      text: `${wordsOf(run.state)}, due ${ago(moment(run.scheduled_at))}: ${said}`,
+      text: `${stateWords(run.state)}, due ${ago(moment(run.scheduled_at))}: ${said}`,
       phases: parts,
       from,
       to,
@@ -106,7 +106,7 @@ export function lengths(runs) {
               found.map(({ run, ...point }) => ({
                 ...point,
                 href: runLink(run),
-                text: `${absolute(point.at)}, ${wordsOf(run.state)}: ${duration(point.value)}`,
+                text: `${absolute(point.at)}, ${stateWords(run.state)}: ${duration(point.value)}`,
               })),
               { label: title },
             ),

@@ -1,6 +1,6 @@
 /** The revisions of a job, and what differs between two of them. */
 
-import { card, empty, shown, timeOf } from "../../components/basics.js";
+import { card, empty, shown, table, timeOf } from "../../components/basics.js";
 import { View, define } from "../../core/element.js";
 import { plural } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
@@ -56,54 +56,24 @@ class JobRevisions extends View {
   #table(items, from, to) {
     const choose = (low, high) => this.#page.setQuery({ compare: `${low.revision}..${high.revision}` });
     const radio = (name, one, checked, choice) =>
-      h(
-        "td",
-        null,
-        h("input", {
-          type: "radio",
-          name,
-          checked,
-          disabled: items.length < 2,
-          "aria-label": `${name} revision ${one.revision}`,
-          onchange: choice,
-        }),
-      );
-    return h(
-      "div",
-      { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Revisions" },
-      h(
-        "table",
-        null,
-        h(
-          "thead",
-          null,
-          h(
-            "tr",
-            null,
-            ["From", "To", "Revision", "Since", "", "By", "What it changed"].map((title) =>
-              h("th", { scope: "col" }, title),
-            ),
-          ),
-        ),
-        h(
-          "tbody",
-          null,
-          items.map((one, at) =>
-            h(
-              "tr",
-              { key: one.revision },
-              radio("from", one, one === from, () => choose(one, to)),
-              radio("to", one, one === to, () => choose(from, one)),
-              h("td", { class: "number" }, one.revision),
-              h("td", { class: "nowrap" }, timeOf(one.from, { relative: false })),
-              h("td", { class: "nowrap muted" }, timeOf(one.from)),
-              h("td", null, one.by ?? h("span", { class: "muted" }, "–")),
-              h("td", null, summary(one, items[at + 1])),
-            ),
-          ),
-        ),
-      ),
-    );
+      h("input", {
+        type: "radio",
+        name,
+        checked,
+        disabled: items.length < 2,
+        "aria-label": `${name} revision ${one.revision}`,
+        onchange: choice,
+      });
+    const columns = [
+      { title: "From", class: "nowrap", cell: (one) => radio("from", one, one === from, () => choose(one, to)) },
+      { title: "To", class: "nowrap", cell: (one) => radio("to", one, one === to, () => choose(from, one)) },
+      { title: "Revision", number: true, cell: (one) => one.revision },
+      { title: "Since", class: "nowrap", cell: (one) => timeOf(one.from, { relative: false }) },
+      { title: "", class: "nowrap muted", cell: (one) => timeOf(one.from) },
+      { title: "By", cell: (one) => one.by ?? h("span", { class: "muted" }, "–") },
+      { title: "What it changed", cell: (one) => summary(one, items[items.indexOf(one) + 1]) },
+    ];
+    return table(columns, items, { key: (one) => one.revision, caption: "Revisions" });
   }
 }
 define("rs-job-revisions", JobRevisions);

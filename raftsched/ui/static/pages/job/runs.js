@@ -4,12 +4,12 @@ import { asOf, card, empty, loading, problem, stateBadge, table, timeOf } from "
 import { get } from "../../core/api.js";
 import { View, define } from "../../core/element.js";
 import { tellingLine } from "../../core/errors.js";
-import { absolute, duration, executorOf, moment, number, plural } from "../../core/format.js";
+import { absolute, duration, executorOf, moment, number, plural, stateWords } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 import { INSTANCE_STATE_NAME } from "../../core/words.js";
 import { RUN_FIELDS, RunHistory } from "./history.js";
 import { jobPath, kindsOf, runLink, runPath } from "./paths.js";
-import { ENDED, durationOf, skipText, wordsOf } from "./phases.js";
+import { ENDED, durationOf, skipText } from "./phases.js";
 import { lengths, rows } from "./pictures.js";
 
 const LIVE = 30; // the newest runs, which are read again at each change
@@ -174,7 +174,7 @@ class JobRuns extends View {
               type: "button",
               key: state,
               class: "quiet small",
-              title: `List the runs that are ${wordsOf(state)}`,
+              title: `List the runs that are ${stateWords(state)}`,
               onclick: () => choose(state),
             },
             stateBadge(state),
@@ -209,7 +209,7 @@ class JobRuns extends View {
         "select",
         { id: "run-state", value: this.#state, onchange: (event) => choose(event.target.value) },
         h("option", { value: "" }, "any"),
-        INSTANCE_STATE_NAME.map((one) => h("option", { key: one, value: one }, wordsOf(one))),
+        INSTANCE_STATE_NAME.map((one) => h("option", { key: one, value: one }, stateWords(one))),
       ),
     );
     const listed = history.items.slice(0, this.#rows);
@@ -267,7 +267,7 @@ const COLUMNS = [
   {
     title: "",
     cell: (run) =>
-      [run.manual ? "asked for" : run.cause ? "follows another run" : null, run.dead_letter ? "dead letter" : null, errorText(run)]
+      [run.manual ? "started by hand" : run.cause ? "follows another run" : null, run.dead_letter ? "dead letter" : null, errorText(run)]
         .filter(Boolean)
         .join(" · "),
     class: "run-note",

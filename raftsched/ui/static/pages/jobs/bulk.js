@@ -12,6 +12,7 @@ export const ACTIONS = {
   pause: { title: "Pause", done: "paused", says: "They are not due any more until somebody resumes them." },
   resume: { title: "Resume", done: "resumed", says: "They are due again from now on." },
   run: { title: "Run now", done: "asked to run", says: "Each of them runs once, now." },
+  expire: { title: "Expire", done: "expired", says: "They are finished: not due any more, but kept with their runs." },
   delete: {
     title: "Delete",
     done: "deleted",

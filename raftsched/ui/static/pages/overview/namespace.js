@@ -19,6 +19,7 @@ export function pickNamespace(page, chosen) {
     "select",
     {
       "aria-label": "Namespace",
+      class: "picked",
       value: chosen ?? "",
       onchange: (event) => page.setQuery({ namespace: event.target.value }),
     },

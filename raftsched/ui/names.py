@@ -1,0 +1,286 @@
+"""Short names for the variables of a script: a tenth of what would be sent.
+
+Each function is a scope, with all that is declared anywhere in it. A variable gets a name that means nothing else where
+it is used; one that has the name of another in a function around it shares its new name, so that blocks need not be
+told apart. Names of classes, methods and properties stay, so that an error in the browser names methods of the source.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count, product
+from string import ascii_letters, digits
+
+_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "arguments as async await break case catch class const continue debugger default delete do else export extends "
+        "false finally for from function get if import in instanceof let new null of return set static super switch "
+        "this throw true try typeof undefined var void while with yield",
+    )
+)
+_TOKEN = re.compile(
+    r"""\s+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|\#?[A-Za-z_$][\w$]*|\d[\w.]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'"""
+    r"""|=>|\.\.\.|\?\.|\?\?|[-+*/%=<>!&|^~?:;,.(){}\[\]]"""
+)
+_REGEX = re.compile(r"/(?:\[(?:[^\]\\\n]|\\.)*\]|\\.|[^/\\\[\n])+/[a-z]*")
+_TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(`|\$\{)", re.DOTALL)
+_IS_NAME = re.compile(r"\#?[A-Za-z_$]")
+_BEFORE_REGEX = frozenset(("", *"(,=:[!&|?{;+-*%<>~^", "=>", "??", "return", "typeof", "of", "in"))
+_BEFORE_BLOCK = frozenset(("", ")", "=>", ";", "}", "else", "try", "finally", "do", "catch", "static"))
+_MODIFIERS = frozenset(("static", "get", "set", "async", "*"))
+_NO_FUNCTION = frozenset(("if", "for", "while", "switch", "catch", "await"))
+
+
+@dataclass
+class _Scope:
+    """A function: its parameters and its body. `new`: the names that its variables get."""
+
+    parent: _Scope | None
+    declared: set[str] = field(default_factory=set)
+    used: Counter[str] = field(default_factory=Counter)  # in it and in all functions within
+    new: dict[str, str] = field(default_factory=dict)
+
+    def named(self, name: str) -> str:
+        """Returns the new name of what a name means here."""
+        scope: _Scope | None = self
+        while scope is not None:
+            if name in scope.new:
+                return scope.new[name]
+            scope = scope.parent
+        return name
+
+
+@dataclass
+class _Open:
+    """A bracket that is open. `kind`: "(", "[", "${", "block", "object", "class"; `scope`: what holds after it."""
+
+    kind: str
+    at: int
+    scope: _Scope
+    asks: int = 0  # ? of expressions `a ? b : c` that wait for their colon
+    arrows: list[tuple[_Scope, int]] = field(default_factory=list)  # open bodies that are expressions: (outer, asks)
+
+
+def shorter(script: str) -> str:
+    """Returns the script with shorter names. Labels, `case`, `var` and `eval` are none that it must have."""
+    tokens = list(_tokens(script))
+    places = [at for at, token in enumerate(tokens) if not token.isspace() and not token.startswith(("//", "/*"))]
+    said = [tokens[at] for at in places]
+    reader = _Reader(said)
+    reader.read()
+    for scope in reader.scopes:
+        _choose(scope, reader.kept)
+    private = _privates(said, reader.classes)
+    for at, token in enumerate(said):
+        found = reader.variables.get(at)
+        if found is not None:
+            scope, shorthand = found
+            new = scope.named(token)
+            if new != token:
+                tokens[places[at]] = f"{token}: {new}" if shorthand else new
+        elif at in private:
+            tokens[places[at]] = private[at]
+    return "".join(tokens)
+
+
+def _choose(scope: _Scope, kept: set[str]) -> None:
+    """Names the variables of a function, the most used ones first; those around it have their names by now."""
+    own = {name for name in scope.declared - kept if not _is_declared(scope.parent, name)}
+    taken = {scope.named(name) for name in scope.used if name not in own} | _WORDS
+    free = (name for name in _short() if name not in taken)
+    for name in sorted(own, key=lambda one: (-scope.used[one], one)):
+        scope.new[name] = next(free)
+
+
+def _is_declared(scope: _Scope | None, name: str) -> bool:
+    while scope is not None:
+        if name in scope.declared:
+            return True
+        scope = scope.parent
+    return False
+
+
+def _privates(said: list[str], classes: list[tuple[int, int]]) -> dict[int, str]:
+    """Returns the new names of private members by their places, of each class for itself."""
+    new: dict[int, str] = {}
+    for begin, end in classes:
+        found = Counter(token for token in said[begin:end] if token.startswith("#"))
+        free = _short()
+        names = {name: f"#{next(free)}" for name, _ in sorted(found.items(), key=lambda one: (-one[1], one[0]))}
+        new |= {at: names[said[at]] for at in range(begin, end) if said[at] in names}
+    return new
+
+
+def _short() -> Iterator[str]:
+    for size in count():
+        for first, *rest in product(ascii_letters, *[ascii_letters + digits] * size):
+            yield "".join((first, *rest))
+
+
+def _tokens(script: str) -> Iterator[str]:
+    """Yields all parts of a script, of which it is made again by putting them together."""
+    at, before = 0, ""
+    braces: list[int] = []  # of each template that is open: braces in its ${
+    while at < len(script):
+        sign = script[at]
+        if sign == "`" or (sign == "}" and braces and not braces[-1]):
+            found = _TEMPLATE.match(script, at + 1)
+            if sign == "}":
+                braces.pop()
+            if found and found[1] == "${":
+                braces.append(0)
+            before = "(" if found and found[1] == "${" else "`"
+        else:
+            found = (sign == "/" and before in _BEFORE_REGEX and _REGEX.match(script, at)) or _TOKEN.match(script, at)
+            if braces and sign in "{}":
+                braces[-1] += 1 if sign == "{" else -1
+            if found and not found[0].isspace() and not found[0].startswith(("//", "/*")):
+                before = found[0]
+        if not found:
+            raise ValueError(f"it is no script here: {script[at : at + 60]!r}")
+        yield script[at : found.end()]
+        at = found.end()
+
+
+class _Reader:
+    """Reads which function each name is in, and what is declared where."""
+
+    def __init__(self, said: list[str]) -> None:
+        self.said = said
+        self.scopes = [_Scope(None)]  # each after the one around it
+        self.variables: dict[int, tuple[_Scope, bool]] = {}  # place -> (scope, whether it is a property, too: { name })
+        self.kept: set[str] = set()  # names of classes
+        self.classes: list[tuple[int, int]] = []  # places of the outermost ones
+        self._open = [_Open("block", 0, self.scopes[0])]
+        self._body: _Scope | None = None  # of a function whose brace comes
+        self._class = False  # a class was said, whose brace comes
+
+    def read(self) -> None:
+        """Reads all of it."""
+        for at, token in enumerate(self.said):
+            top = self._open[-1]
+            self._end_arrows(top, token)
+            if token[-2:] == "${" or token in ("(", "[", "{"):
+                if token[0] == "}":
+                    self._open.pop()
+                self._opened(at, token)
+            elif token in (")", "]", "}") or token[0] == "}":
+                self._closed(at)
+            elif token == "?":
+                top.asks += 1
+            elif token == ":" and top.asks:
+                top.asks -= 1
+            elif token == "=>":
+                self._arrow(at, top)
+            elif _IS_NAME.match(token):
+                self._name(at, token, top)
+        for scope in reversed(self.scopes[1:]):
+            assert scope.parent is not None
+            scope.parent.used.update(scope.used)
+
+    def _opened(self, at: int, token: str) -> None:
+        before, top = self._at(at - 1), self._open[-1]
+        kind, scope = token[-2:] if token[-2:] == "${" else token, top.scope
+        if token == "{":
+            is_block = before in _BEFORE_BLOCK or (before == "{" and top.kind == "block")
+            kind = "class" if self._class else "block" if is_block else "object"
+            self._class = False
+            if self._body is not None and is_block:
+                scope, self._body = self._body, None
+        elif token == "(" and self._are_parameters(at):
+            self.scopes.append(_Scope(scope))
+            scope = self.scopes[-1]
+            scope.declared |= self._pattern(at)
+            self._body = None
+        elif token in ("[", "(") and before in ("const", "let"):
+            scope.declared |= self._pattern(at)
+        if token == "{" and before in ("const", "let"):
+            scope.declared |= self._pattern(at)
+        self._open.append(_Open(kind, at, scope))
+
+    def _closed(self, at: int) -> None:
+        closed = self._open.pop()
+        if closed.kind == "class" and not any(one.kind == "class" for one in self._open):
+            self.classes.append((closed.at, at))
+        if closed.scope is not self._open[-1].scope and closed.kind == "(":
+            self._body = closed.scope  # they were parameters: the body comes
+
+    def _end_arrows(self, top: _Open, token: str) -> None:
+        ends = token in (",", ";", ")", "]") or token[0] == "}"
+        while top.arrows and (ends or (token == ":" and top.asks == top.arrows[-1][1])):
+            top.scope, top.asks = top.arrows.pop()
+
+    def _arrow(self, at: int, top: _Open) -> None:
+        if self._body is None:  # x => ...
+            self.scopes.append(_Scope(top.scope))
+            self._body = self.scopes[-1]
+            self._body.declared.add(self._at(at - 1))
+            self.variables[at - 1] = (self._body, False)
+            top.scope.used[self._at(at - 1)] -= 1
+            self._body.used[self._at(at - 1)] += 1
+        if self._at(at + 1) != "{":
+            top.arrows.append((top.scope, top.asks))
+            top.scope, self._body = self._body, None
+
+    def _name(self, at: int, token: str, top: _Open) -> None:
+        before, after = self._at(at - 1), self._at(at + 1)
+        if token == "class" and before != "." and after != ":":
+            self._class = True
+        if before == "class":
+            self.kept.add(token)
+        if token in _WORDS or token[0] == "#" or before in (".", "?.") or self._is_member(top.kind, before, after):
+            return
+        shorthand = top.kind == "object" and before in ("{", ",") and after in (",", "}", "=")
+        self.variables[at] = (top.scope, shorthand)
+        top.scope.used[token] += 1
+        if before in ("const", "let", "function") or (before == "*" and self._at(at - 2) == "function"):
+            top.scope.declared.add(token)
+
+    def _is_member(self, kind: str, before: str, after: str) -> bool:
+        if kind == "class":
+            return before in ("{", ";", "}") or before in _MODIFIERS
+        named = (before in ("{", ",") and after in (":", "(")) or (before in _MODIFIERS and after == "(")
+        return kind == "object" and named
+
+    def _are_parameters(self, at: int) -> bool:
+        """Returns whether the bracket that opens here is of parameters: a body follows the one that closes it."""
+        end = self._end(at)
+        after = self._at(end + 1)
+        return after == "=>" or (after == "{" and self._at(at - 1) not in _NO_FUNCTION)
+
+    def _end(self, at: int) -> int:
+        depth = 0
+        for place in range(at, len(self.said)):
+            token = self.said[place]
+            depth += token in ("(", "[", "{") or (token[-2:] == "${" and token[0] != "}")
+            depth -= token in (")", "]", "}") or (token[0] == "}" and token[-2:] != "${")
+            if not depth:
+                return place
+        raise ValueError(f"a bracket is not closed: {''.join(self.said[at : at + 20])!r}")
+
+    def _pattern(self, at: int) -> set[str]:
+        """Returns the names that are declared by a pattern, or by parameters, that begin at a bracket."""
+        found = set()
+        place, end = at, self._end(at)
+        while place < end:
+            token = self.said[place]
+            if token == "=":  # what follows is a value
+                place += 1
+                while place < end and self.said[place] not in (",", "]", "}", ")"):
+                    place = self._end(place) + 1 if self._begins(place) else place + 1
+                continue
+            if _IS_NAME.match(token) and token not in _WORDS and self._at(place + 1) != ":":
+                found.add(token)
+            place += 1
+        return found
+
+    def _begins(self, place: int) -> bool:
+        token = self.said[place]
+        return token in ("(", "[", "{") or (token[-2:] == "${" and token[0] == "`")
+
+    def _at(self, place: int) -> str:
+        return self.said[place] if 0 <= place < len(self.said) else ""
