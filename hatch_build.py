@@ -1,12 +1,21 @@
-"""Builds the native parts: small programs and libraries in C, with whatever C compiler is there.
+"""Makes what the packages carry beside the source: native parts, the documentation for `/ui/docs/`, and the commit.
 
-hatchling calls it for each wheel, also for an editable installation; `python hatch_build.py` builds them in place. They
-know nothing of Python's own interface, so one wheel serves all versions of it on one kind of machine. Without a
-compiler, or where it fails, the wheel is Python alone and the package does without them.
+hatchling calls it for each wheel and sdist; `python hatch_build.py` builds the native parts in place, `python
+hatch_build.py docs` the documentation. The sdist has documentation and commit, and a wheel that is built from it takes
+them over. Each is left out where it cannot be made, and the package does without it:
+
+- Native parts are small programs and libraries in C, made with whatever C compiler is there. They know nothing of
+  Python's own interface, so one wheel serves all versions of it on one kind of machine. An editable installation has
+  them, too.
+- The documentation (`scripts/website/built_in.py`) needs a checkout, what requirements.lock names, and seconds.
+- The commit is RAFTSCHED_COMMIT, or that of the checkout. `raftsched --version` says it.
+
+RAFTSCHED_PROJECT_URL, when it is set, is the address of the repository: the metadata of the packages name it.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -16,7 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
+DOCS = Path("raftsched", "ui", "docs.json.xz")
+COMMIT = Path("raftsched", "commit.txt")
 PLACE = Path("raftsched", "worker", "native")
 FLAGS = ("-std=c11", "-Os", "-g0", "-s", "-Wall", "-Wextra", "-Wl,--build-id=none", "-Wl,-z,relro,-z,now")
 # By file: what is tried, the first that works is taken. A source has the same name, with .c at its end.
@@ -69,16 +81,82 @@ def _compile(source: Path, file: Path, attempts: tuple[tuple[str, ...], ...], mo
     print(f"{file.name} is not built: {said.strip()}", file=sys.stderr)
 
 
-class NativeParts(BuildHookInterface[Any]):
+def build_docs(root: Path) -> Path | None:
+    """Builds the documentation in place. Returns its file: where it cannot be built, that of an sdist, or None."""
+    file = root / DOCS
+    if (root / "scripts" / "website").is_dir():
+        beside = file.with_name(f".{file.name}.{os.getpid()}")
+        command = [sys.executable, "-B", "-m", "scripts.website.built_in", str(beside)]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            beside.rename(file)
+        else:
+            file.unlink(missing_ok=True)
+            last = (done.stderr.strip().splitlines() or ["?"])[-1]
+            print(f"{file.name} is not built, nodes have no /ui/docs/: {last}", file=sys.stderr)
+    return file if file.exists() else None
+
+
+def write_commit(root: Path) -> Path | None:
+    """Writes the commit that this is a checkout of. Returns the file: that of an sdist, or None where nobody knows."""
+    said = os.environ.get("RAFTSCHED_COMMIT") or _version_module(root).commit_of_checkout(root)
+    file = root / COMMIT
+    if said:
+        file.write_text(f"{said}\n")
+    return file if file.exists() else None
+
+
+def _version_module(root: Path) -> Any:
+    spec = importlib.util.spec_from_file_location("raftsched_version", root / "raftsched" / "version.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Parts(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Puts what could be built into the wheel, which is then for this kind of machine alone."""
-        made = build(Path(self.root))
-        if made:
-            build_data["artifacts"] += [f"/{file.relative_to(self.root).as_posix()}" for file in made]
-            build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        """Puts what could be made into the package. With native parts a wheel is for this kind of machine alone."""
+        root = Path(self.root)
+        made: list[Path] = []
+        if self.target_name == "wheel":
+            made = build(root)
+            if made:
+                build_data["pure_python"] = False
+                build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        if version != "editable":  # which looks for both where they are
+            made += [file for file in (build_docs(root), write_commit(root)) if file]
+        build_data["artifacts"] += [f"/{file.relative_to(root).as_posix()}" for file in made]
+
+
+class Addresses(MetadataHookInterface):
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Adds where the project is, for a release: the source says no address that may move."""
+        metadata["urls"] = addresses(os.environ.get("RAFTSCHED_PROJECT_URL", ""))
+
+
+def addresses(repository: str) -> dict[str, str]:
+    """Returns the `Project-URL`s of a repository on a code host; none where no address is given."""
+    home = repository.rstrip("/")
+    if not home:
+        return {}
+    return {
+        "Homepage": home,
+        "Repository": home,
+        "Documentation": f"{home}/blob/HEAD/docs/index.md",
+        "Changelog": f"{home}/blob/HEAD/CHANGELOG.md",
+        "Issues": f"{home}/issues",
+    }
 
 
 if __name__ == "__main__":
-    for part in build(Path(__file__).resolve().parent):
-        print(part)
+    here = Path(__file__).resolve().parent
+    if sys.argv[1:] == ["docs"]:
+        made = [file for file in (build_docs(here),) if file]
+    else:
+        made = build(here)
+    for file in made:
+        print(file)
+    if sys.argv[1:] == ["docs"] and not made:
+        sys.exit(1)

@@ -7,6 +7,8 @@ its own. What it prints is the output of the run, what it returns (JSON) the res
 from __future__ import annotations
 
 import os
+import time
+from calendar import monthrange
 
 
 def greet(name: str = "world") -> dict[str, str]:
@@ -19,6 +21,17 @@ def greet(name: str = "world") -> dict[str, str]:
 def fail(message: str = "this job always fails") -> None:
     """Raises, to show what a failure and its retries look like."""
     raise RuntimeError(message)
+
+
+def report(month: str) -> dict[str, str | int]:
+    """Prints what a report of the month would count, one line after the other, and returns a total. ValueError where
+    there is no such month."""
+    year, number = (int(part) for part in month.split("-"))
+    invoices = monthrange(year, number)[1] * 7
+    for kind, count in (("invoices", invoices), ("payments", invoices - 5), ("reminders", 5)):
+        print(f"{month}: {count} {kind}", flush=True)
+        time.sleep(0.3)
+    return {"month": month, "invoices": invoices}
 
 
 def noop() -> None:

@@ -27,12 +27,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-EXTRAS = (
-    "uvloop",
-    "oidc",
-    "otel",
-    "s3",
-)  # of raftsched, for those who ask for them; "dev" is no part of an installation
+EXTRAS = ("uvloop", "oidc", "otel", "s3")  # of raftsched, for those who ask for them
 
 
 class NotLocked(Exception):

@@ -44,10 +44,14 @@ def export(commit: str, directory: Path) -> None:
         tar.extractall(directory, filter="data")
 
 
-def packages(source: Path, out: Path, epoch: int, *targets: str) -> list[Path]:
-    """Builds these targets of hatchling ("sdist", "wheel") from a directory, and returns the files."""
+def packages(source: Path, out: Path, epoch: int, *targets: str, commit: str = "") -> list[Path]:
+    """Builds these targets of hatchling ("sdist", "wheel") from a directory, and returns the files. `commit`: what the
+    directory is an export of; an sdist knows it."""
     before = set(out.glob("*"))
     env = {"PATH": os.environ.get("PATH", ""), "SOURCE_DATE_EPOCH": str(epoch), "LC_ALL": "C.UTF-8"}
+    env |= {name: os.environ[name] for name in ("RAFTSCHED_PROJECT_URL",) if name in os.environ}
+    if commit:
+        env["RAFTSCHED_COMMIT"] = commit
     command = [sys.executable, "-P", "-m", "hatchling", "build", "-d", str(out)]
     for target in targets:
         command += ["-t", target]
@@ -68,14 +72,18 @@ def from_sdist(sdist: Path, out: Path, epoch: int) -> Path:
 
 
 def lacking(wheel: Path, source: Path) -> list[str]:
-    """Returns what is wrong with the files of a wheel: those of the package, units and licence, and no others."""
+    """Returns what is wrong with the files of a wheel: those of the package, what hatch_build.py makes, units, licence,
+    and no others."""
     with zipfile.ZipFile(wheel) as packed:
         names = set(packed.namelist())
     release = "-".join(wheel.name.split("-")[:2])
     about = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
     sources = ("DESIGN.md", "*.c")
     files = (path for path in (source / "raftsched").rglob("*") if path.is_file() and not any(map(path.match, sources)))
-    wanted = {path.relative_to(source).as_posix() for path in files}
+    wanted = {path.relative_to(source).as_posix() for path in files} | {
+        "raftsched/ui/docs.json.xz",
+        "raftsched/commit.txt",
+    }
     wanted |= {f"{release}.dist-info/{name}" for name in about}
     units = (path.name for path in (source / "deploy" / "systemd").iterdir())
     wanted |= {f"{release}.data/data/share/raftsched/systemd/{name}" for name in units}
@@ -98,7 +106,9 @@ def build(commit: str, out: Path) -> list[Path]:
         source, made = Path(name, "source"), Path(name, "made")
         made.mkdir()
         export(commit, source)
-        wheel, sdist = sorted(packages(source, made, epoch, "sdist", "wheel"), key=lambda path: path.suffix != ".whl")
+        wheel, sdist = sorted(
+            packages(source, made, epoch, "sdist", "wheel", commit=commit), key=lambda path: path.suffix != ".whl"
+        )
         wrong = lacking(wheel, source)
         if wrong:
             raise BuildError(f"{wheel.name} {'; '.join(wrong)}")

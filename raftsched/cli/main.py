@@ -16,7 +16,7 @@ from raftsched.cli.failures import failure
 from raftsched.cli.lazy import COMPLETE, LazyGroup
 from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT
 from raftsched.errors import Exit, RaftschedError
-from raftsched.version import __version__
+from raftsched.version import described
 
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -71,6 +71,7 @@ _HELP = {
     "help": ("terminal.help_command", "help_", "Show all commands, or the help of one."),
     "completion": ("terminal.completion", "completion", "Print the completion script of your shell."),
     "man": ("terminal.manual", "man", "Write the manual pages."),
+    "version": ("version", "version", "Show the version, and the commit that it was built of."),
 }
 SECTIONS = {
     "Work": _WORK,
@@ -128,13 +129,22 @@ class _Root(LazyGroup):
             _end_unread()
 
 
+def _say_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        click.echo(f"raftsched {described()}")
+        ctx.exit()
+
+
 @click.group(
     cls=_Root,
     later=_COMMANDS,
     second_names={"instances": "runs"},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-@click.version_option(__version__, "-V", "--version", message="raftsched %(version)s")
+@click.option(
+    "-V", "--version", is_flag=True, expose_value=False, is_eager=True, callback=_say_version,
+    help="Show the version and exit.",
+)  # fmt: skip
 @click.option(
     "--server",
     metavar="URL[,URL]",

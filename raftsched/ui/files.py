@@ -30,6 +30,8 @@ _TYPES = {
     "js": "text/javascript; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml",
+    "json": "application/json",
+    "webp": "image/webp",
 }
 # The best first. Browsers take br by https and on loopback only: proxies on the way have spoilt it.
 _CODINGS: dict[str, Callable[[bytes], bytes]] = {
@@ -37,6 +39,7 @@ _CODINGS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda body: gzip.compress(body, 9, mtime=0),
     "": lambda body: body,
 }
+CODINGS = tuple(_CODINGS)
 
 
 class File:

@@ -18,7 +18,7 @@ from scripts.website.markdown import change_links, headings, link_targets
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHERS = {  # file -> page
-    "README.md": "index.md",
+    "README.md": "project/readme.md",
     "ARCHITECTURE.md": "project/architecture.md",
     "CHANGELOG.md": "project/changelog.md",
     "CONTRIBUTING.md": "project/contributing.md",
@@ -76,21 +76,27 @@ class Site:
             source = posixpath.normpath(posixpath.join(here.base, name)) if name else here.source
             place = self.places.get(source) if here.source else None
             if place is None:
-                return label, target
+                picture = name and source.startswith("docs/") and (ROOT / source).is_file()
+                return label, _way(here, source.removeprefix("docs/")) if picture else target
             there = self.pages[place]
             if label.strip("`") in (source, name, posixpath.basename(name)) and name.endswith(".md"):
                 label = there.title
-            way = posixpath.relpath(there.path, posixpath.dirname(here.path) or ".") if there is not here else ""
+            way = _way(here, there.path) if there is not here else ""
             return label, way + ("#" + anchor if anchor else "")
 
         return change_links(text, changed)
 
 
+def _way(here: Page, path: str) -> str:
+    return posixpath.relpath(path, posixpath.dirname(here.path) or ".")
+
+
 def site(made: Mapping[str, str]) -> Site:
     """Returns all pages. `made`: those that are made from the code, path and text."""
     found = Site({})
-    for path in sorted((ROOT / "docs").glob("*.md")):
-        found.add(Page(path.name, f"docs/{path.name}", path.read_text(), made=False))
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        name = path.relative_to(ROOT / "docs").as_posix()
+        found.add(Page(name, f"docs/{name}", path.read_text(), made=False))
     for source, path in OTHERS.items():
         found.add(Page(path, source, (ROOT / source).read_text()))
     for design in sorted(ROOT.glob(DESIGNS)):

@@ -1,4 +1,4 @@
-"""The rows of docs/runs.md, pasted as they are: each has to print what it says."""
+"""The examples of docs/runs.md, pasted as they are: each has to print what it says."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The rows of docs/runs.md, one for each feature: what one wants, what one pastes for it, and what one sees then.
+"""The examples of docs/runs.md: a heading that says what one wants, what one pastes for it, and what one sees then.
 
-The second column holds commands, each in a code span, or a link to a section whose first block of commands they are.
-The third says in code spans what is printed, in this order; `...` stands for what differs each time. `exit code N`
-there is that of the last command, 0 unless it is said.
+An example is a heading of the fourth level with a block of commands. The paragraph after it begins with "You see:",
+and says in code spans what is printed, in this order; `...` stands for what differs each time. `exit code N` there is
+that of the last command, 0 unless it is said.
 """
 
 from __future__ import annotations
@@ -21,13 +21,11 @@ from tests.support.examples import SHELL, Block, commands
 from tests.support.patience import patient, wait_until
 from tests.support.ports import free_ports
 
-HEADER = ("You want", "Paste", "You see")
+SEE = "You see:"
 _LOOK_S = 0.2
-_CELLS = re.compile(r"(?<!\\)\|")
 _CODE = re.compile(r"`([^`]+)`")
-_LINK = re.compile(r"\[[^\]]+\]\(#([a-z0-9-]+)\)")
 _EXIT = re.compile(r"exit code (\d+)")
-_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _READS = re.compile(  # these change nothing, so that they can be asked again
     r"curl -s http\S+$|raftsched (preview|\w+ (list|get|next|explain|output|keys|deliveries|graph|show))\b"
@@ -51,43 +49,30 @@ class Row:
 
 
 def rows(page: str) -> list[Row]:
-    """All rows of the tables with this header. Raises BadRow."""
-    found, inside = [], False
-    for number, line in enumerate(page.split("\n"), 1):
-        cells = tuple(cell.strip().replace("\\|", "|") for cell in _CELLS.split(line)[1:-1])
-        if cells == HEADER:
-            inside = True
-        elif not line.startswith("|"):
-            inside = False
-        elif inside and set(line) - set("|-: "):
-            found.append(_row(page, number, cells))
-    return found
+    """All examples of a page. Raises BadRow."""
+    within = [(match.start(), match.end()) for match in _FENCE.finditer(page)]
+    headings = [m for m in _HEADING.finditer(page) if not any(start < m.start() < end for start, end in within)]
+    ends = [*(heading.start() for heading in headings[1:]), len(page)]
+    return [
+        _row(page.count("\n", 0, heading.start()) + 1, heading[2], page[heading.end() : end])
+        for heading, end in zip(headings, ends, strict=True)
+        if len(heading[1]) == 4
+    ]
 
 
-def _row(page: str, line: int, cells: tuple[str, ...]) -> Row:
-    if len(cells) != len(HEADER):
-        raise BadRow(f"line {line} has {len(cells)} cells; a pipe within one is written \\|")
-    wanted, example, outcome = cells
-    link = _LINK.search(example)
-    lines = _of_section(page, link[1], line) if link else _CODE.findall(example)
-    seen = _CODE.findall(outcome)
-    if not lines:
-        raise BadRow(f"line {line} ({wanted}) has nothing to paste")
+def _row(line: int, wanted: str, section: str) -> Row:
+    fences = list(_FENCE.finditer(section))
+    if len(fences) != 1 or fences[0][1] not in SHELL:
+        raise BadRow(f"line {line} ({wanted}) has to have one block, of commands to paste")
+    outcome = section[fences[0].end() :].strip()
+    if not outcome.startswith(SEE) or "\n\n" in outcome:
+        raise BadRow(f"line {line} ({wanted}) has to have one paragraph after its block, which begins with {SEE!r}")
+    seen = _CODE.findall(" ".join(outcome.split()))
     if not seen:
         raise BadRow(f"line {line} ({wanted}) says nothing that could be checked: put what is printed into `...`")
     code = _EXIT.search(_CODE.sub("", outcome))
-    return Row(line, re.sub(r"[`*]|\]\([^)]*\)|\[", "", wanted), tuple(lines), tuple(seen), int(code[1]) if code else 0)
-
-
-def _of_section(page: str, anchor: str, line: int) -> list[str]:
-    for heading in _HEADING.finditer(page):
-        if re.sub(r"[^a-z0-9 -]", "", heading[1].lower()).replace(" ", "-") == anchor:
-            following = _HEADING.search(page, heading.end())
-            end = following.start() if following else len(page)
-            for fence in _FENCE.finditer(page, heading.end(), end):
-                if fence[1] in SHELL:
-                    return commands(Block("", 0, fence[1], fence[2]))
-    raise BadRow(f"line {line} links to #{anchor}, where no commands are")
+    lines = commands(Block("", 0, fences[0][1], fences[0][2]))
+    return Row(line, wanted.replace("`", ""), tuple(lines), tuple(seen), int(code[1]) if code else 0)
 
 
 def missing(row: Row, printed: str) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHELL = ("", "sh", "bash")
 INSTANCE = "0d3k5xw2a9f4m@1763600400000"  # stands for one that there is
 _FENCE = re.compile(r"(?:^`([^`\n]+)`:\n\n)?^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -95,6 +95,12 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
 }
 # pages of commands for other machines -> what tries them; their settings are tried as those of other pages
 PAGES_ELSEWHERE = {
+    "README.md": "tests/e2e/test_readme.py",
+    **{
+        f"docs/tutorials/{path.name}": "tests/e2e/test_tutorials.py"
+        for path in (ROOT / "docs/tutorials").glob("*.md")
+        if path.name != "index.md"
+    },
     "docs/containers.md": "tests/unit/docs/test_containers.py",
     "docs/kubernetes.md": "tests/e2e/test_kubernetes.py",
     "docs/proxies.md": "tests/e2e/test_proxies.py",

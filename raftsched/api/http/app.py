@@ -26,7 +26,7 @@ from raftsched.api.cluster.operators_metrics import OperatorsMetrics
 from raftsched.api.cluster.scaling_metrics import ScalingMetrics
 from raftsched.api.cluster.snapshot import BACKUPS, Backups
 from raftsched.api.context import ApiContext
-from raftsched.api.http import page
+from raftsched.api.http import docs, page
 from raftsched.api.http.call import parse_call
 from raftsched.api.http.failures import failed
 from raftsched.api.http.fallback import UnroutableHandler, handler_of, refuse_unroutable
@@ -92,7 +92,7 @@ def build_app(ctx: ApiContext) -> web.Application:
         if route.method == "GET":
             app.router.add_route("HEAD", route.path, endpoint, expect_handler=expect)
             methods[route.path].append("HEAD")
-    for path, respond in page.endpoints(ctx, members):
+    for path, respond in (*docs.endpoints(ctx), *page.endpoints(ctx, members)):
         endpoint = _guarded(ctx, check, metrics.route("GET", path), respond)
         for method in ("GET", "HEAD"):
             app.router.add_route(method, path, endpoint, expect_handler=expect)

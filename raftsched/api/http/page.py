@@ -4,7 +4,7 @@ secret, and what it shows it has to ask the API for."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 
 from aiohttp import web
@@ -18,7 +18,7 @@ from raftsched.system import background
 from raftsched.ui import files
 
 HOME = "/ui/"
-_FOR_EVER = "public, max-age=31536000, immutable"
+FOR_EVER = "public, max-age=31536000, immutable"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src {}; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -47,13 +47,13 @@ def endpoints(ctx: ApiContext, members: MemberOrigins) -> list[tuple[str, Endpoi
         file = found.get(request.match_info["path"])
         if file is None:
             raise Problem("not-found", f"The page has no file {request.match_info['path'][:200]}.")
-        return await _answer(request, file, _FOR_EVER, "")
+        return await answer_file(request, file, FOR_EVER, "")
 
     async def shell(request: web.Request) -> web.StreamResponse:
         count_open(ctx, request.remote or "")
         found = await _files()
         policy = _policy(members, "https://" if request.secure else "http://")
-        response = await _answer(request, found.shell, "no-cache", sha256(policy.encode()).hexdigest()[:8])
+        response = await answer_file(request, found.shell, "no-cache", sha256(policy.encode()).hexdigest()[:8])
         response.headers["Content-Security-Policy"] = policy
         response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
         return response
@@ -95,9 +95,12 @@ def _elsewhere() -> web.Response:
     return web.Response(status=302, headers={"Location": HOME})
 
 
-async def _answer(request: web.Request, file: files.File, kept: str, variant: str) -> web.Response:
-    """Returns the file in the best coding that is ready, or 304. `variant` is of headers that the caller adds."""
-    best, *others = files.codings_of(request.headers.get("Accept-Encoding", ""))
+async def answer_file(
+    request: web.Request, file: files.File, kept: str, variant: str, offered: Sequence[str] = files.CODINGS
+) -> web.Response:
+    """Returns the file in the best coding of those `offered` that is ready, or 304. `variant` is of headers that the
+    caller adds."""
+    best, *others = [one for one in files.codings_of(request.headers.get("Accept-Encoding", "")) if one in offered]
     coding = best
     if best == "br" and not file.is_encoded(best):
         _encode_soon(file, best)

@@ -40,7 +40,8 @@ def render(document: dict[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(info['title'])} API</title><style>{_STYLE}</style></head><body>",
         f"<h1>{escape(info['title'])} {escape(info['version'])}</h1><p>{escape(info['description'])}</p>",
-        '<p>For programs: <a href="/openapi.json">/openapi.json</a>.</p>',
+        '<p>For programs: <a href="/openapi.json">/openapi.json</a>. To read: <a href="/ui/docs/api/">by example</a>, '
+        '<a href="/ui/docs/reference/errors/">what errors mean</a>.</p>',
         "<nav>",
         *(f'<a href="#tag-{escape(tag)}">{escape(tag)}</a> ' for tag in by_tag),
         '<a href="#types">types</a></nav>',

@@ -1,4 +1,4 @@
-"""The sample jobs of `raftsched dev`, one of every kind, and the lines that show them running."""
+"""The sample jobs of `raftsched dev`, of every kind with a report that failed, and the lines that show them running."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 from raftsched.cli.runs.why import error_line
-from raftsched.client.errors import ClientError
+from raftsched.client.errors import ClientError, NotFoundError
 from raftsched.client.http import Client
 from raftsched.surface.plain import job_actions, jobs, runs
 from raftsched.system.clock import Clock
 
 NAMESPACE = "samples"
+REPORT_NAMESPACE, REPORT_NAME = "billing", "nightly-report"
+REPORT = {
+    "trigger": {"cron": "0 2 * * 1-5", "timezone": "Europe/Madrid"},
+    "handler": {"python": "raftsched.samples:report"},
+    "params": {"month": "2026-10"},
+    "timeout": "5m",
+    "retry": {"delays": ["1s"]},
+    "owner": "ana",
+    "labels": {"team": "fin"},
+}
 _LOOK_BACK_MS = 120_000
 _FINAL = frozenset({"SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"})
 
@@ -82,6 +92,11 @@ def sample_jobs(now_ms: int, url: str) -> list[dict[str, Any]]:
     ]
 
 
+def broken_report() -> dict[str, Any]:
+    """Returns the report as somebody wrote it first: the program that it names is not there."""
+    return {**REPORT, "handler": {"exec": ["./report.sh", "2026-10"]}, "params": {}, "retry": {"delays": []}}
+
+
 class Samples:
     """Creates the jobs, then tells about each run once it has ended."""
 
@@ -100,12 +115,27 @@ class Samples:
             self._names[found["id"]] = job["name"]
             if job["trigger"] == {"manual": True}:
                 self._client.post(job_actions.RUN.format(id=found["id"]), {})
+        self._create_report()
+
+    def _create_report(self) -> None:
+        """A job that was mended after a run of it had failed: there is a dead letter, and requeuing it succeeds. Where
+        the job is there already it is left as it is."""
+        path = jobs.GET_BY_NAME.format(ns=REPORT_NAMESPACE, name=REPORT_NAME)
+        try:
+            found = self._client.get(path)
+        except NotFoundError:
+            found = self._client.request("PUT", path, body=broken_report()).json()
+            self._client.post(job_actions.RUN.format(id=found["id"]), {})  # keeps the content that it is made from
+            self._client.request("PUT", path, body=REPORT)
+        self._names[found["id"]] = f"{REPORT_NAMESPACE}/{REPORT_NAME}"
 
     def tell(self) -> None:
         """A line for each run that ended since the last call. Quiet while no node answers."""
         since = rfc3339(self._clock.wall_ms() - _LOOK_BACK_MS)
+        found: list[dict[str, Any]] = []
         try:
-            found = list(self._client.items(runs.LIST, {"namespace": NAMESPACE, "from": since}, 200))
+            for namespace in (NAMESPACE, REPORT_NAMESPACE):
+                found += self._client.items(runs.LIST, {"namespace": namespace, "from": since}, 200)
         except ClientError:
             return
         for instance in sorted(found, key=lambda i: str(i.get("ended_at") or "")):

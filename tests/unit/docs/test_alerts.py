@@ -27,6 +27,11 @@ TESTS: list[dict[str, Any]] = yaml.safe_load((HERE / "alerts.test.yml").read_tex
 each = pytest.mark.parametrize("name", ALERTS)
 
 
+def source_of(address: str) -> str:
+    """Returns the file of a page and its heading, of the address at which nodes serve it."""
+    return re.sub(r"^/ui/docs/(.+)/#", r"docs/\1.md#", address)
+
+
 def sections(page: Path) -> dict[str, str]:
     """The text below each heading of a page, by the heading's anchor."""
     found: dict[str, str] = {}
@@ -56,7 +61,7 @@ def test_an_alert_says_how_bad_it_is_what_it_is_and_what_to_do(name: str) -> Non
 
 @each
 def test_its_runbook_is_there_and_is_about_it(name: str) -> None:
-    page, _, anchor = ALERTS[name]["annotations"]["runbook_url"].partition("#")
+    page, _, anchor = source_of(ALERTS[name]["annotations"]["runbook_url"]).partition("#")
     assert f"`{name}`" in sections(ROOT / page)[anchor]
 
 

@@ -13,10 +13,12 @@ SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
 def test_the_data_source_and_the_cluster_are_chosen_by_who_looks() -> None:
-    source, job = DASHBOARD["templating"]["list"]
+    source, job, node = DASHBOARD["templating"]["list"]
     assert (source["name"], source["type"], source["query"]) == ("datasource", "datasource", "prometheus")
     assert (job["name"], job["query"]["query"]) == ("job", "label_values(raftsched_build_info, job)")
     assert job["datasource"] == SOURCE
+    assert (node["name"], node["type"]) == ("node", "textbox")
+    assert all(link["url"].startswith("${node}/ui/") for link in DASHBOARD["links"])
     for panel in GRAPHS:
         assert panel["datasource"] == SOURCE, panel["title"]
         for target in panel["targets"]:

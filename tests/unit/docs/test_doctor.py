@@ -11,7 +11,7 @@ import yaml
 
 from raftsched.cli.main import main
 from raftsched.doctor import CHECKS
-from tests.unit.docs.test_alerts import ALERTS, sections
+from tests.unit.docs.test_alerts import ALERTS, sections, source_of
 from tests.unit.doctor.test_cluster import TROUBLES, Seen
 
 ROOT = Path(__file__).parents[3]
@@ -38,7 +38,7 @@ def test_a_finding_leads_to_a_section_that_is_there(name: str) -> None:
 def test_an_alert_and_its_check_lead_to_one_section_of_the_runbook() -> None:
     """But where other pages say more of what the check looks at."""
     for name, _, _, alerts in ROWS:
-        urls = {ALERTS[alert]["annotations"]["runbook_url"] for alert in re.findall(r"`(\w+)`", alerts)}
+        urls = {source_of(ALERTS[alert]["annotations"]["runbook_url"]) for alert in re.findall(r"`(\w+)`", alerts)}
         see = CHECKS[name].see
         assert not urls or see in urls or not see.startswith("docs/runbook.md"), name
 

@@ -68,7 +68,7 @@ def test_links_become_links_of_the_site_and_code_stays() -> None:
         site.with_links(here, "see [SECURITY.md](../SECURITY.md)")
         == "see [Security policy](project/security-policy.md)"
     )
-    assert site.with_links(here, "[x](../README.md#one-job)") == "[x](index.md#one-job)"
+    assert site.with_links(here, "[x](../README.md#one-job)") == "[x](project/readme.md#one-job)"
     assert (
         site.with_links(here, "[the `rules`](../deploy/prometheus)")
         == "[the `rules`](files/deploy/prometheus/index.md)"
@@ -129,8 +129,9 @@ def test_what_a_page_loads(html: str, loaded: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_search_finds_what_is_made_from_the_code(built: Path) -> None:
-    places = {entry["location"] for entry in json.loads((built / "search" / "search_index.json").read_text())["docs"]}
+def test_the_search_looks_through_all_pages_and_what_is_made_from_the_code(built: Path) -> None:
+    index = json.loads((built / "search.json").read_text())
+    places = {place for place, *_ in index["sections"]} | {place for _, place, _ in index["words"]}
     for wanted in (
         "reference/commands/jobs.html#raftsched-jobs-create",
         "reference/api/jobs.html#post-v1-jobs",
@@ -140,3 +141,13 @@ def test_search_finds_what_is_made_from_the_code(built: Path) -> None:
     ):
         assert wanted in places, wanted
     assert not any(place.startswith("files/") for place in places)
+    for place in places:
+        page, _, anchor = place.partition("#")
+        text = (built / page).read_text()
+        assert not anchor or f'id="{anchor}"' in text, place
+        assert 'src="' in text
+        assert "search.js" in text
+
+
+def test_it_is_the_search_of_the_nodes() -> None:
+    assert "extra_javascript: [site.js, search.js]" in CONFIG

@@ -17,9 +17,10 @@ import pytest
 from click.testing import CliRunner
 
 from raftsched.cli.dev.processes import describe_end
-from raftsched.cli.dev.samples import sample_jobs
+from raftsched.cli.dev.samples import REPORT, broken_report, sample_jobs
 from raftsched.cli.dev.state import DevState, Process
 from raftsched.cli.main import cli
+from raftsched.samples import report
 from tests.support.patience import patient
 from tests.support.ports import dev_port
 
@@ -228,6 +229,15 @@ def test_samples_are_of_every_kind() -> None:
     assert any(j.get("retry") for j in jobs)
     assert any(j.get("suspended") for j in jobs)
     assert jobs[0]["trigger"]["at"] == "2025-11-20T01:00:08.000Z"
+
+
+def test_the_report_failed_because_of_its_first_content_and_is_mended() -> None:
+    (program, _), mended = broken_report()["handler"]["exec"], REPORT["handler"]
+    assert not (Path.cwd() / program).exists()
+    assert mended == {"python": f"{report.__module__}:{report.__name__}"}
+    assert report(month="2026-02") == {"month": "2026-02", "invoices": 196}
+    with pytest.raises(ValueError, match="13"):
+        report(month="2026-13")
 
 
 def test_ends_in_words() -> None:

@@ -38,6 +38,11 @@ export function findings(page) {
   );
 }
 
+/** Returns where this node serves a section of the documentation: "docs/runbook.md#runs-that-fail". */
+function docsAddress(see) {
+  return see.replace(/^docs\/(.*)\.md/, "/ui/docs/$1/");
+}
+
 function finding(one) {
   const [kind, words] = BADGES[one.state];
   return h(
@@ -46,6 +51,6 @@ function finding(one) {
     h("span", null, h("span", { class: `badge ${kind}` }, words)),
     h("span", null, h("strong", null, one.check), `: ${one.detail}`),
     one.do ? h("span", { class: "do" }, one.do) : null,
-    one.do && one.why ? h("span", { class: "why" }, `Why: ${one.why}. More: ${one.see}`) : null,
+    one.do && one.why ? h("span", { class: "why" }, `Why: ${one.why}. `, h("a", { href: docsAddress(one.see) }, "More")) : null,
   );
 }
