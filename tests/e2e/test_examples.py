@@ -25,6 +25,7 @@ from tests.support.examples import (
     SHELL,
     SHOWN,
     Block,
+    assigned,
     blocks,
     commands,
     elsewhere,
@@ -116,8 +117,8 @@ class Place:
         assert reply.status < 300, (path, reply.status, reply.body)
         return reply.json if reply.body else None
 
-    def prepare(self) -> str:
-        """What the examples speak of is there, and nothing is paused. The id of a run that has ended."""
+    def prepare(self) -> None:
+        """What the examples speak of is there, with a run that has ended, and nothing is paused."""
         self.ask("POST", "/v1/cluster/resume", {})
         for node in self.cluster.nodes:
             self.ask("POST", f"/v1/nodes/{node.id}/undrain", {})
@@ -130,7 +131,6 @@ class Place:
         node = self.cluster.nodes[0]
         self.cluster.wait("the run to be known", lambda: node.find(f"/v1/instances/{instance}"), 30)
         assert wait_final(self.cluster, node, instance)["state"] == "SUCCEEDED"
-        return instance
 
     def put_secret(self) -> None:
         self.ask("PUT", "/v1/namespaces/billing/secrets/smtp", {"value": "of nothing"})
@@ -155,11 +155,16 @@ def test_commands_do_what_they_say(place: Place, block: Block) -> None:
         return
     if any("curl" in command for command in wanted) and not place.has_curl:
         pytest.skip("there is no curl")
-    instance = place.prepare()
+    place.prepare()
+    given = ""  # what the lines before it have set
     for command in wanted:
         answered = command.replace(" --prune ", " --prune --yes ")  # nobody is there to be asked
-        done = place.run(fitted(answered, place.ports, instance))
+        if name := assigned(command):
+            answered += f"; echo ${name}"
+        done = place.run(given + fitted(answered, place.ports))
         assert done.returncode in _expected(command), f"{block}: {command}\n{done.stdout}\n{done.stderr}"
+        if name:
+            given += f"{name}={done.stdout.strip()}; "
 
 
 def _expected(command: str) -> tuple[int, ...]:
@@ -167,7 +172,7 @@ def _expected(command: str) -> tuple[int, ...]:
         return (0, 1)  # 1: there are differences
     if command.startswith("raftsched jobs import"):
         return (0, 1)  # 1: something was refused, and said
-    if command.startswith("raftsched instances grep"):
+    if command.startswith(("raftsched instances grep", "raftsched runs grep")):
         return (0, 1)  # 1: it is nowhere
     if command.startswith("raftsched doctor --config"):
         return (0, 1)  # 1: a check fails, for there is no such node
@@ -247,7 +252,7 @@ def test_files_of_settings_are_taken(block: Block, tmp_path: Path) -> None:
 @pytest.mark.parametrize("block", PROGRAMS, ids=str)
 def test_programs_with_a_client_run(place: Place, block: Block, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
-    program.write_text(fitted(block.text, place.ports, ""))
+    program.write_text(fitted(block.text, place.ports))
     place.prepare()
     done = place.run(f"exec {sys.executable} -W error {program}")
     assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"

@@ -12,7 +12,6 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHELL = ("", "sh", "bash")
-INSTANCE = "0d3k5xw2a9f4m@1763600400000"  # stands for one that there is
 _FENCE = re.compile(r"(?:^`([^`\n]+)`:\n\n)?^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _TRIGGER = re.compile(r'`(\{"(?:at|in|every|cron|rrule|manual|after)":[^`]*\})`')
 _NODE = re.compile(r"(?:localhost|127\.0\.0\.1|10\.0\.0\.[123]):740([123])")
@@ -33,8 +32,6 @@ SHOWN = (  # how blocks begin that show something instead of saying what to do
     'job "billing/nightly-report"',  # a job with an instance and its attempts
 )
 ELSEWHERE = {  # lines that are not run here -> what tries them
-    "./scripts/dev": "tests/unit/cli/dev/test_dev.py",
-    "./scripts/test": "this is what runs here",
     "./scripts/bench": "tests/e2e/test_bench.py",
     "./scripts/build": "tests/e2e/test_packages.py",
     "python3 -m venv /opt/raftsched": "tests/e2e/test_packages.py",
@@ -53,7 +50,6 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "git checkout v": "tests/e2e/test_packages.py",
     "cmp dist/": "tests/e2e/test_packages.py",
     "raftsched dev   #": "tests/e2e/test_packages.py",
-    "raftsched dev kill-leader": "tests/unit/cli/dev/test_dev.py",
     "raftsched doctor --local /var": "tests/unit/cli/doctor/test_one_node.py",  # of a node that there is
     "raftsched node --id n1": "tests/e2e/test_startup.py",
     "raftsched worker --server": "tests/e2e/test_workers.py",
@@ -161,13 +157,19 @@ def _open(text: str) -> bool:
     return re.sub(r"(?<=\s)# .*", "", text).count("'") % 2 == 1
 
 
+def assigned(command: str) -> str | None:
+    """Returns the variable that a line sets for those after it."""
+    found = re.match(r"([A-Z]+)=\$\(.*\)$", command)
+    return found[1] if found else None
+
+
 def elsewhere(command: str) -> str | None:
     return next((where for start, where in ELSEWHERE.items() if command.startswith(start)), None)
 
 
-def fitted(command: str, ports: list[int], instance: str) -> str:
-    """With the addresses of the nodes that there are, and an instance that there is."""
-    return _NODE.sub(lambda m: f"127.0.0.1:{ports[int(m[1]) - 1]}", command).replace(INSTANCE, instance)
+def fitted(command: str, ports: list[int]) -> str:
+    """With the addresses of the nodes that there are."""
+    return _NODE.sub(lambda m: f"127.0.0.1:{ports[int(m[1]) - 1]}", command)
 
 
 def jobs_of(block: Block) -> list[dict[str, Any]]:

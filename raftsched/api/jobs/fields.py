@@ -182,7 +182,7 @@ FIELDS = (
           inherited=True, help_order=4,
           options=("--notify WEBHOOK:EVENT,EVENT...: Whom to tell of what, such as ops:dead_letter,late=30s.",)),
     Field("retention", Kind("RetentionIn", "Raw", "Retention", f"{OBJECT} | None"),
-          "instances that are kept after their end", default=RetentionIn(),
+          "runs that are kept after their end", default=RetentionIn(),
           default_text="{succeeded} succeeded, {failed} failed, {max_age}".format(**msgspec.to_builtins(RetentionIn())),
           policy="retention", rule=rules.retention_of, inherited=True),
 )

@@ -71,7 +71,7 @@ list_command(
     "no queue has limits",
     """List the queues that have limits.
 
-    WAITING counts instances that could start but for the limits and for free slots; 100+ are more than that. SHUT says
+    WAITING counts runs that could start but for the limits and for free slots; 100+ are more than that. SHUT says
     why nothing more may start now: paused, full, or rate.
 
     \b

@@ -42,7 +42,7 @@ def test_its_numbers_are_those_of_the_code() -> None:
         f"`ids` ({BULK_IDS_MAX:,} at most)",
         f"At most {RUNNING_MAX} operations",
         f"the newest {KEPT_MAX:,} are kept",
-        f"The newest {LOOK_MAX:,} instances",
+        f"The newest {LOOK_MAX:,} runs",
         f"before its newest {HISTORY_MAX} edits",
         f"An answer has {forecast.STEPS_MAX:,} steps at most",
         f"each of the {forecast.QUEUES_MAX} queues",

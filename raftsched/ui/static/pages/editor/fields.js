@@ -28,5 +28,5 @@ export const FIELDS = {
   labels: ["names and values; lists can be filtered by them", ""],
   placement: ["labels that a node must have to run it (labels), or had better have (prefer); the parts of a run: one on each node (on), or a number (shards)", ""],
   notify: ["webhooks that are told how its runs end, that one started, is late or runs long, that none succeeded lately", ""],
-  retention: ["instances that are kept after their end", "200 succeeded, 100 failed, 7d"],
+  retention: ["runs that are kept after their end", "200 succeeded, 100 failed, 7d"],
 };
