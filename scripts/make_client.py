@@ -5,6 +5,8 @@
 - raftsched/client/generated/M_given.py: the typed dictionaries, where records have the same names
 - raftsched/client/generated/M_calls.py: classes of methods that make one call
 
+raftsched/client/generated/states.py has the states that records have, and read_states.py the same as they are read.
+
 raftsched/ui/static/core/words.js has the enumerations that the page needs.
 
 What a module of raftsched/surface has none of is not written. A file that nothing is made for any more is deleted.
@@ -38,6 +40,14 @@ from raftsched.surface.sdk import CLASSES, DICTS, NEEDED, Arg, Class, Sdk
 ROOT = Path(__file__).resolve().parent.parent
 PLAIN, CLIENT = "raftsched/surface/plain", "raftsched/client/generated"
 WORDS = "raftsched/ui/static/core/words.js"
+STATES, READ_STATES = f"{CLIENT}/states.py", f"{CLIENT}/read_states.py"
+# The states of records, as the SDK calls them -> the enumeration that has their words
+STATE_WORDS = {
+    "InstanceState": ("enums", "InstanceStateName"),
+    "JobState": ("enums", "JobState"),
+    "OperationState": ("enums", "OperationState"),
+    "WorkflowState": ("workflows", "WorkflowStateName"),
+}
 HEAD = '''"""Made from surface/{name}.py by scripts/make-client; not edited by hand."""
 
 from __future__ import annotations
@@ -54,7 +64,8 @@ KNOWN = {
     **dict.fromkeys(("JobVersion", "job_condition"), "raftsched.client.refs"),
     **dict.fromkeys(("JobDefaults", "JobSpec"), "raftsched.client.spec_generated"),
     "Job": "raftsched.client.models_generated",
-    **dict.fromkeys(("Transport", "encode", "items"), "raftsched.client.transport"),
+    **dict.fromkeys(("Params", "encode"), "raftsched.client.encoding"),
+    **dict.fromkeys(("Transport", "items"), "raftsched.client.transport"),
     **dict.fromkeys(("condition", "conditions", "own_key", "said", "segment"), "raftsched.client.wire"),
     "Page": "raftsched.client.models",
     "pages": "raftsched.client.pages",
@@ -219,6 +230,26 @@ def render_all_records() -> str:
     every = sorted(one for own in homes.values() for one in own)
     doc = '"""Has all records that are made. Made from raftsched/surface by scripts/make-client; not edited by hand."""'
     return "\n".join([doc, "", "from __future__ import annotations", "", *imports, "", f"__all__ = {every!r}", ""])
+
+
+def render_states() -> str:
+    """Returns the module of the states, for programs that name their types."""
+    words = {made: _literal(enumerations(name)[constant]) for made, (name, constant) in STATE_WORDS.items()}
+    doc = '"""Has the states of records. Made from raftsched/surface by scripts/make-client; not edited by hand."""'
+    head = [doc, "", "from __future__ import annotations", "", "from typing import Literal", ""]
+    lines = [f"{made} = {literal}" for made, literal in words.items()]
+    return "\n".join([*head, *lines, "", f"__all__ = {sorted(words)!r}", ""])
+
+
+def render_read_states() -> str:
+    """Returns the module of the states as records have them. While it runs they are text: a node of a later version may
+    say another one."""
+    doc = '"""Has the states as they are read: as text. Made by scripts/make-client; not edited by hand."""'
+    home = STATES.removesuffix(".py").replace("/", ".")
+    head = [doc, "", "from __future__ import annotations", "", "from typing import TYPE_CHECKING", ""]
+    code = ["if TYPE_CHECKING:", f"    from {home} import {', '.join(STATE_WORDS)}"]
+    code += ["else:  # a node of a later version may say another one", f"    {' = '.join(STATE_WORDS)} = str"]
+    return "\n".join([*head, *code, "", f"__all__ = {sorted(STATE_WORDS)!r}", ""])
 
 
 def render_given(name: str) -> str:
@@ -622,6 +653,8 @@ def _module(name: str, code: str, module: str, *, dicts: bool = False) -> str:
     defined = {n.name for n in tree.body if isinstance(n, ast.ClassDef)} | _assigned(tree)
     homes = {**KNOWN, **_homes(dicts), **{kind: module for kind, (module, _, _) in REFERENCES.items()}}
     homes |= {function: module for module, function, _ in REFERENCES.values()}
+    if not module.endswith("_calls"):
+        homes |= dict.fromkeys(STATE_WORDS, READ_STATES.removesuffix(".py").replace("/", "."))
     homes |= {kind: home for said in CLASSES.values() for home, _, kind in [said.base.partition(":")] if kind}
     by_module: dict[str, list[str]] = {}
     for one in sorted(used - defined - {"msgspec"}):
@@ -645,6 +678,8 @@ def made() -> dict[str, str]:
             if text:
                 found[path] = formatted(path, text)
     every = f"{CLIENT}/records.py"
+    found[STATES] = formatted(STATES, render_states())
+    found[READ_STATES] = formatted(READ_STATES, render_read_states())
     return {**found, every: formatted(every, render_all_records()), WORDS: render_words()}
 
 

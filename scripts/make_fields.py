@@ -31,7 +31,10 @@ HEAD = '''"""Made from api/jobs/fields.py by scripts/make-fields; not edited by 
 
 from __future__ import annotations
 '''
-_NO_SPECS = {"Any", "Duration", "Literal", "Mapping", "Moment", "Sequence"}
+_NO_SPECS = {"Any", "Duration", "Literal", "Mapping", "Moment", "Params", "Sequence"}
+# Fields of the client's Job that are words, which type checkers know.
+_WORDS = {"state": "JobState", "last_state": "InstanceState"}
+_SAID_APART = ("trigger", "handler")  # of JobSpec alone: a function that is declared as a job is its handler
 INHERITED = [field for field in FIELDS if field.inherited]
 DOCS_BEGIN, DOCS_END = "<!-- made by scripts/make-fields -->\n", "<!-- end -->\n"
 
@@ -199,13 +202,20 @@ def _fill_in() -> str:
 
 def render_spec() -> str:
     code = [
-        "class JobSpec(TypedDict, total=False):",
+        "class JobFields(TypedDict, total=False):",
+        '    """A job without its name, and without what it runs and when."""',
+        "",
+        "    namespace: str",
+        "    suspended: bool",
+        *(f"    {f.name}: {f.kind.spec}" for f in FIELDS if f.name not in _SAID_APART),
+        "",
+        "",
+        "class JobSpec(JobFields, total=False):",
         '    """A job to be created."""',
         "",
         "    name: str",
-        "    namespace: str",
-        "    suspended: bool",
-        *(f"    {f.name}: {f.kind.spec}" for f in FIELDS),
+        *(f"    {f.name}: {f.kind.spec}" for f in FIELDS if f.name in _SAID_APART),
+        "",
         "",
         "class JobDefaults(TypedDict, total=False):",
         '    """Values for fields that a job leaves out; `timezone` is that of triggers that count in one."""',
@@ -219,6 +229,7 @@ def render_spec() -> str:
     head = [
         "from collections.abc import Mapping, Sequence",
         "from typing import Any, Literal, TypedDict",
+        "from raftsched.client.encoding import Params",
         "from raftsched.client.moments import Duration, Moment",
         f"from raftsched.client.generated.content import {', '.join(sorted(names - _NO_SPECS))}",
         "",
@@ -227,9 +238,9 @@ def render_spec() -> str:
 
 
 def render_models() -> str:
-    enums = "from raftsched.client.generated.enums import RanStateName"
+    states = "from raftsched.client.generated.read_states import InstanceState, JobState"
     warning = "from raftsched.client.generated.job_shapes import JobWarning"
-    head = ["from datetime import datetime", "from typing import Any", "import msgspec", enums, warning, ""]
+    head = ["from datetime import datetime", "from typing import Any", "import msgspec", warning, states, ""]
     return "\n".join([HEAD, *head, *_job_model(), ""])
 
 
@@ -263,6 +274,8 @@ def _answered(module: ModuleType, name: str) -> list[str]:
         if isinstance(node, ast.AnnAssign):
             assert isinstance(node.target, ast.Name)
             kind = ast.unparse(node.annotation).replace("TimeText", "datetime")
+            if node.target.id in _WORDS:
+                kind = kind.replace("RanStateName", "str").replace("str", _WORDS[node.target.id])
             if node.value is not None:
                 kind += f" = {ast.unparse(node.value)}"
             lines.append(f"    {node.target.id}: {kind}{source[node.lineno - 1][node.end_col_offset :]}")

@@ -23,6 +23,7 @@ _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # in the order of "raftsched help"
 _WORK = {
     "jobs": ("jobs.commands", "jobs", "List, create, run, pause, import, ... jobs."),
+    "apply": ("jobs.apply_modules", "apply", "Make the jobs that Python modules declare."),
     "runs": ("runs.instances", "instances", "The runs of jobs: list, get, explain, kill, rerun."),
     "logs": ("runs.logs", "logs", "Print what a run wrote, or follow it."),
     "workflows": ("runs.workflows", "workflows", "Runs that were started by the end of others: list, watch, kill."),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from raftsched.client.encoding import encode
 from raftsched.client.generated import cluster_calls, oidc_calls, settings_calls, whoami_calls
 from raftsched.client.generated.cluster import Leadership
 from raftsched.client.generated.nodes_calls import ClusterNodesCalls
 from raftsched.client.generated.workers_calls import WorkersCalls
-from raftsched.client.transport import Transport, encode
+from raftsched.client.transport import Transport
 from raftsched.client.wire import own_key
 from raftsched.surface.plain import cluster as addresses
 

@@ -18,6 +18,7 @@ from datetime import datetime
 import msgspec
 
 from raftsched.client.errors import ClientError, UnavailableError, UnknownOutcomeError, error_of_problem
+from raftsched.client.generated.read_states import JobState
 from raftsched.client.models import Created
 from raftsched.client.transport import Transport
 from raftsched.client.wire import own_key
@@ -36,7 +37,7 @@ class _Item(msgspec.Struct, gc=False):
 
     status: int
     id: str = ""
-    state: str = ""
+    state: JobState = "NEW"
     revision: int = 0
     next_fire_at: datetime | None = None
 
@@ -59,7 +60,7 @@ class _Wanted(msgspec.Struct, eq=False):
 
     def fail(self, error: Exception) -> None:
         if not self.done.done():
-            self.done.set_exception(error)
+            self.done.set_exception(error.with_traceback(None))  # that of the batch is nobody's
 
 
 class Creates:

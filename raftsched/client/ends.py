@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from raftsched.client.generated.read_states import InstanceState, OperationState, WorkflowState
 from raftsched.surface.plain.enums import END_STATE_NAME
 
 FINAL = frozenset(END_STATE_NAME)
@@ -11,7 +12,7 @@ class EndOfOperation:
     """The end of what is done to many jobs."""
 
     __slots__ = ()
-    state: str
+    state: OperationState
 
     @property
     def final(self) -> bool:
@@ -22,7 +23,7 @@ class EndOfRun:
     """The end of an instance."""
 
     __slots__ = ()
-    state: str
+    state: InstanceState
 
     @property
     def final(self) -> bool:
@@ -34,7 +35,7 @@ class EndOfWorkflow:
     """The end of all runs of a workflow."""
 
     __slots__ = ()
-    state: str
+    state: WorkflowState
 
     @property
     def final(self) -> bool:

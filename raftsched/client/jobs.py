@@ -14,21 +14,24 @@ from typing import Any, Literal, Unpack
 import msgspec
 
 from raftsched.client.creates import Creates
+from raftsched.client.encoding import encode
 from raftsched.client.errors import ClientError, ConflictError
 from raftsched.client.generated import (
     explain_calls,
     forecast_calls,
     job_actions_calls,
     jobs_calls,
+    read_states,
     runs_calls,
     schedules_calls,
     statistics_calls,
 )
 from raftsched.client.generated.bulk import BulkFilter, DryRun, Operation
-from raftsched.client.generated.enums import Action, JobState
+from raftsched.client.generated.enums import Action
 from raftsched.client.generated.graph import Graph
 from raftsched.client.generated.jobs import Checked, Deleted, JobFilter
 from raftsched.client.generated.runs import Instance
+from raftsched.client.generated.states import JobState
 from raftsched.client.instances import Instances
 from raftsched.client.models import Created
 from raftsched.client.models_generated import Job
@@ -37,7 +40,7 @@ from raftsched.client.operations import Operations, Underway
 from raftsched.client.pages import each_of, part_of
 from raftsched.client.refs import JobRef, JobVersion, id_of, job_condition, job_path
 from raftsched.client.spec_generated import JobSpec
-from raftsched.client.transport import Transport, encode
+from raftsched.client.transport import Transport
 from raftsched.client.wire import said
 from raftsched.surface.plain import bulk, graph, job_actions, jobs
 
@@ -174,7 +177,7 @@ class Jobs(
 
 
 class _State(msgspec.Struct):
-    state: JobState
+    state: read_states.JobState
 
 
 def _many(

@@ -9,12 +9,14 @@ from datetime import datetime
 import msgspec
 
 from raftsched.client.ends import FINAL
-from raftsched.client.generated import records
+from raftsched.client.generated import read_states, records, states
 from raftsched.client.generated.records import *  # noqa: F403
 from raftsched.client.generated.runs import Refused
+from raftsched.client.generated.states import *  # noqa: F403
 
 __all__ = ["FINAL", "Created", "Event", "Page", "Sweep"]
 __all__ += records.__all__
+__all__ += states.__all__
 
 
 class Created(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +24,7 @@ class Created(msgspec.Struct, frozen=True, kw_only=True):
     an earlier attempt of this very call whose answer was lost."""
 
     id: str
-    state: str
+    state: read_states.JobState
     revision: int
     next_fire_at: datetime | None = None
     name: str | None = None

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from raftsched.client.generated.enums import RanStateName
 from raftsched.client.generated.job_shapes import JobWarning
+from raftsched.client.generated.read_states import InstanceState, JobState
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,7 +17,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str | None
     namespace: str
-    state: str  # NEW, SCHEDULED, SUSPENDED, EXPIRED
+    state: JobState  # NEW, SCHEDULED, SUSPENDED, EXPIRED
     revision: int
     next_fire_at: datetime | None
     last_instance: str | None
@@ -32,7 +32,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     last_executor: str | None
     error: str | None  # that suspended it
     resumes_at: datetime | None = None  # it was paused until then
-    last_state: RanStateName | None = None  # of the run that ended last
+    last_state: InstanceState | None = None  # of the run that ended last
     last_duration_ms: int | None = None  # of the last attempt of that run; None: it never started
     # its content, as given, with the defaults filled in
     trigger: dict[str, Any] | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
+from raftsched.client.encoding import Params
 from raftsched.client.generated.content import (
     Concurrency,
     Condition,
@@ -21,17 +22,14 @@ from raftsched.client.generated.content import (
 from raftsched.client.moments import Duration
 
 
-class JobSpec(TypedDict, total=False):
-    """A job to be created."""
+class JobFields(TypedDict, total=False):
+    """A job without its name, and without what it runs and when."""
 
-    name: str
     namespace: str
     suspended: bool
-    trigger: Trigger
     triggers: Sequence[NamedTrigger]
     max_runs: int
-    handler: Handler
-    params: Mapping[str, Any]
+    params: Params
     description: str
     owner: str
     priority: int
@@ -55,6 +53,14 @@ class JobSpec(TypedDict, total=False):
     placement: Placement
     notify: Notify | Sequence[Notify]
     retention: Retention
+
+
+class JobSpec(JobFields, total=False):
+    """A job to be created."""
+
+    name: str
+    trigger: Trigger
+    handler: Handler
 
 
 class JobDefaults(TypedDict, total=False):

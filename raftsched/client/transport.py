@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import os
 import random
 import ssl
+import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
-import orjson
 
+from raftsched.client.encoding import encode
 from raftsched.client.errors import ClientError, NotRaftschedError, UnavailableError, UnknownOutcomeError, error_of
 from raftsched.client.generated.cluster import ClusterView
 from raftsched.client.models import Page
@@ -42,19 +44,8 @@ ERROR_MAX = 1 << 20  # bytes of an error's body that are read
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_any = msgspec.json.Encoder().encode
-_PLAIN = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 Query = Mapping[str, Any]
 Connector = Callable[[], aiohttp.BaseConnector]  # makes one, in the event loop where it is used
-
-
-def encode(value: object) -> bytes:
-    """Returns a request's body as JSON. orjson encodes plain dicts in half the time; msgspec the rest of what JSON can
-    hold: times, bytes, decimals, structs, keys that are numbers, integers of any size."""
-    try:
-        return orjson.dumps(value, option=_PLAIN)
-    except TypeError:
-        return _any(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +83,7 @@ class _Unanswered(Exception):
     """This server got (some of) the request, and no answer came back."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class _Shared:
     """The state that a transport shares with those that `within` made of it."""
 
@@ -184,6 +175,20 @@ class Transport:
     ) -> Answer:
         """Raises ClientError for every answer from 400 on, and where none came. `repeatable`: doing it twice is the
         same as doing it once; None: as the method says."""
+        try:
+            return await self._sent(method, path, query, body, headers, repeatable)
+        except ClientError as error:  # the caller's line counts, and not how it was found out
+            raise error.with_traceback(None) from None
+
+    async def _sent(
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        repeatable: bool | None,
+    ) -> Answer:
         exchange = self._exchange(method, path, repeatable)
         while True:
             response, verdict = await self._head(
@@ -397,6 +402,7 @@ class Transport:
                 headers=self._headers,
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
+            weakref.finalize(shared, _abandon, shared.session, os.getpid())
             # It would send a DELETE or PUT again by itself, and not say so; that has to be known here.
             shared.session._retry_connection = False
         return shared.session
@@ -418,6 +424,17 @@ class Transport:
                     self.nodes.learn(Answer(200, {}, await response.read()).decoded(ClusterView))
         except (_NotSent, _Unanswered, ClientError, aiohttp.ClientError, TimeoutError, OSError):
             pass  # it is asked for again when the next answer comes
+
+
+def _abandon(session: aiohttp.ClientSession, pid: int) -> None:
+    """Closes the connections of a client that nobody closed, without a word: its event loop may be gone. In a process
+    that was forked off they are its parent's."""
+    connector = session.connector
+    if connector is None or session.closed or os.getpid() != pid:
+        return
+    session.detach()
+    with suppress(Exception):  # of an event loop that is closed, or at work in another thread
+        connector._close()
 
 
 async def _error(response: aiohttp.ClientResponse, server: Server) -> ClientError:

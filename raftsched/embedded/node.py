@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from raftsched.config.addresses import parse_peers
+from raftsched.client import running_nodes
+from raftsched.config.addresses import Address, parse_peers
 from raftsched.config.node import SETTINGS, NodeConfig, build
 from raftsched.embedded.functions import Functions, import_path
 from raftsched.embedded.stopping import to_its_end
@@ -59,12 +61,15 @@ class Node:
         peers: str | Mapping[str, str] | None = None,
         http: str = "127.0.0.1:7401",
         raft: str | None = None,
+        jobs: Sequence[str] = (),
         **settings: Any,
     ) -> None:
         """The settings of `raftsched node`, by the names they have in its file: those above, and slots, labels (a
         mapping), pythonpath, cluster_key_file, join, advertise_http, ... `raft` is what `peers` says of this node when
-        it is not given. Neither the environment nor a file is looked at. Jobs may use this program's handlers (`call`)
-        and http; shell, exec and python need `run_as`, or `jobs_as_node=True`, for they run as this program's user.
+        it is not given; a node without peers takes a free port then, another one at each start. `jobs`: modules whose
+        declared jobs (@raftsched.job) are made once there is a leader; `ready` waits for that. Neither the environment
+        nor a file is looked at. Jobs may use this program's handlers (`call`) and http; shell, exec and python need
+        `run_as`, or `jobs_as_node=True`, for they run as this program's user.
 
         Raises ConfigError (a ValueError) for what cannot be, TypeError for an unknown setting. Nothing is opened."""
         unknown = settings.keys() - set(SETTINGS)
@@ -73,7 +78,9 @@ class Node:
         mine = raft or parse_peers(peers or {}).get(id)
         where = {} if mine is None else {"raft": str(mine)}
         config = build({"id": id, "data": str(data), "http": http, "peers": peers or {}, **where, **settings})
-        self._begin(replace(config, data=config.data.absolute()))  # the program may go elsewhere
+        modules = (jobs,) if isinstance(jobs, str) else tuple(jobs)
+        self._begin(replace(config, data=config.data.absolute()), modules=modules)  # the program may go elsewhere
+        self._alone = mine is None and not peers and "advertise_raft" not in settings
 
     @classmethod
     def of(cls, config: NodeConfig, *, own_process: bool = False) -> Node:
@@ -84,7 +91,7 @@ class Node:
         node._begin(config, own_process)
         return node
 
-    def _begin(self, config: NodeConfig, own_process: bool = False) -> None:
+    def _begin(self, config: NodeConfig, own_process: bool = False, modules: tuple[str, ...] = ()) -> None:
         self._config = config
         self._own_process = own_process
         self._member: Member | None = None
@@ -95,6 +102,9 @@ class Node:
         self._watching: asyncio.Task[None] | None = None
         self._failed: str | None = None
         self._functions = Functions()
+        self._alone = False  # nobody has to find its Raft port
+        self._modules = modules  # whose declared jobs are made
+        self._declaring: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------ handlers
 
@@ -147,12 +157,17 @@ class Node:
         config = self._config
         if not self._own_process:
             config = replace(config, pythonpath=(*config.pythonpath, *import_path()))
+        calls = self._functions.calls()
+        if self._alone and sockets is None:
+            config, sockets = _with_free_port(
+                config
+            )  # nothing may fail before the member has the socket, and closes it
         member = self._member = Member(
             config,
             own_process=self._own_process,
             sockets=sockets,
             election_timeout_ms=election_timeout_ms,
-            calls=self._functions.calls(),
+            calls=calls,
             inside=self._functions.inside,
         )
         starting = self._starting = asyncio.create_task(member.start(), name=f"start of {self.id}")
@@ -173,6 +188,10 @@ class Node:
             ended.cancel()
         self._started = True
         self._watching = background.start("other", self._watch(member))
+        running_nodes.note(self)
+        if self._modules:
+            self._declaring = asyncio.create_task(self._declare(), name=f"jobs of {self.id}")
+            self._declaring.add_done_callback(_say_failure)
 
     async def stop(self) -> None:
         """Takes nothing new, gives what runs here the time that the setting `grace` says (10s) to come to an end, and
@@ -208,8 +227,28 @@ class Node:
         if self._failed is not None:
             raise NodeFailed(self._failed)
 
+    async def _declare(self) -> None:
+        """Makes the jobs that modules declare, once there is a leader. The modules are the program's own, and imported
+        here, as it would do."""
+        from raftsched.client.declared import specs_of
+
+        specs = await asyncio.to_thread(specs_of, self._modules)
+        await self._led()
+        for spec in specs:
+            await self.jobs.put(f"{spec.get('namespace', 'default')}/{spec['name']}", spec)
+        log.info("%d jobs that %s declare are made", len(specs), ", ".join(self._modules))
+
+    async def _led(self) -> None:
+        """Waits until the cluster is formed and has a leader."""
+        while True:
+            status = self._of_running().status()
+            if status.formed and status.leader is not None:
+                return
+            await asyncio.sleep(LOOK_S)
+
     async def _shut(self, member: Member) -> None:
-        for task in (self._starting, self._watching):
+        running_nodes.forget(self)
+        for task in (self._starting, self._watching, self._declaring):
             if task is not None and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
@@ -219,7 +258,7 @@ class Node:
             await member.stop()
         finally:
             self._started = False
-            self._member = self._client = self._starting = self._watching = self._stopping = None
+            self._member = self._client = self._starting = self._watching = self._stopping = self._declaring = None
 
     async def _watch(self, member: Member) -> None:
         """Stops a node that must not go on. The program learns it from its next call."""
@@ -264,16 +303,19 @@ class Node:
     async def ready(self, timeout: float | None = READY_S) -> None:
         """Waits until jobs can be created here: the cluster is formed and has a leader. `timeout` in seconds (None:
         waits as long as it takes); TimeoutError says what the node waits for. NodeFailed when it stops by itself
-        meanwhile."""
+        meanwhile. With `jobs` they are made then: raises what kept them from it."""
         waits_for = "The node is starting."
         try:
             async with asyncio.timeout(timeout):
                 while True:
                     status = self._of_running().status()
                     if status.formed and status.leader is not None:
-                        return
+                        break
                     waits_for = status.waits_for or "There is no leader."
                     await asyncio.sleep(LOOK_S)
+                if self._declaring is not None:
+                    waits_for = f"The jobs of {', '.join(self._modules)} are being made."
+                    await asyncio.shield(self._declaring)
         except TimeoutError:
             raise TimeoutError(f"node {self.id} is not ready after {timeout:g} s: {waits_for}") from None
 
@@ -319,6 +361,23 @@ class Node:
             token=member.local_token.secret,  # it is this program that asks
             connector=lambda: Connector(member.accept, limit=CONNECTIONS_MAX),
         )
+
+
+def _with_free_port(config: NodeConfig) -> tuple[NodeConfig, Sockets]:
+    """Returns the configuration of a node without peers at a Raft port that nobody else has, and the socket. The
+    cluster notes the address anew at each start."""
+    from raftsched.node import Sockets
+
+    own = socket.socket()
+    own.bind(("127.0.0.1", 0))
+    raft = Address(*own.getsockname())
+    return replace(config, raft=raft, advertise_raft=raft, peers={config.id: raft}), Sockets(None, own)
+
+
+def _say_failure(declaring: asyncio.Task[None]) -> None:
+    """Logs why declared jobs were not made: not every program waits for the node to be ready."""
+    if not declaring.cancelled() and (error := declaring.exception()) is not None:
+        log.error("declared jobs were not made: %s", error)
 
 
 def _why(error: BaseException, config: NodeConfig) -> str:

@@ -87,9 +87,10 @@ TAKEN_FIELDS = ("grace_ms", "output_max", "output_keep_ms")  # of its configurat
 
 
 class Sockets(NamedTuple):
-    """Sockets to listen on, bound to the addresses of the configuration; the node closes them."""
+    """Sockets to listen on, bound to the addresses of the configuration; the node closes them. `http` None: it binds
+    that one itself."""
 
-    http: socket.socket
+    http: socket.socket | None
     raft: socket.socket
 
 
@@ -125,7 +126,7 @@ class Node:
         # for timeouts; seeded by the system, and no secret is drawn from it
         self._rng = random.Random(secrets.randbits(256))  # nosec B311
         self._parts = AsyncExitStack()  # what has started, to be stopped in the opposite order
-        for sock in sockets or ():
+        for sock in filter(None, sockets or ()):
             self._parts.callback(sock.close)
         self._worker: Worker | None = None
         self._web: ApiServer | None = None
@@ -387,7 +388,8 @@ class Node:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise StartupError(
-                    f"http {self.config.http}: the port is in use; stop who uses it, or choose another."
+                    f"http {self.config.http}: the port is in use, perhaps by another node ('raftsched dev' takes 7401"
+                    " to 7403); stop who uses it, or choose another: --http, or http= of raftsched.Node."
                 ) from None
             raise StartupError(f"http {self.config.http}: cannot listen there ({error.strerror}).") from None
 

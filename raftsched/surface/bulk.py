@@ -59,7 +59,11 @@ class RefusalOut(msgspec.Struct):
     title: str
 
 
-@record("Operation", types={"filter": "dict[str, Any] | None"}, base="raftsched.client.ends:EndOfOperation")
+@record(
+    "Operation",
+    types={"state": "OperationState", "filter": "dict[str, Any] | None"},
+    base="raftsched.client.ends:EndOfOperation",
+)
 class OperationOut(msgspec.Struct):
     """The same done to many jobs, by the cluster, step by step.
 
@@ -86,7 +90,7 @@ class OperationOut(msgspec.Struct):
     until: TimeText | None = None
 
 
-@record("Sample")
+@record("Sample", types={"state": "JobState"})
 class SampleOut(msgspec.Struct):
     id: str
     namespace: str

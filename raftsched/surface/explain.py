@@ -106,7 +106,7 @@ class OutputNote(msgspec.Struct):
     text: str
 
 
-@record("Notification")
+@record("Notification", types={"state": "InstanceState"})
 class NotificationOut(msgspec.Struct):
     """A message to a webhook about a run. `delivery`: the instance that delivers it, in the namespace "_system";
     `state` is its state."""
@@ -119,7 +119,7 @@ class NotificationOut(msgspec.Struct):
     text: str
 
 
-@record("Explanation")
+@record("Explanation", types={"state": "InstanceState"})
 class ExplainOut(msgspec.Struct):
     """The reason why an instance ran at that time and place, waits, or was skipped; `text` is in plain words.
     `steps_left_out`: there were more than are kept (settings.steps_kept); the first and the newest are here.
@@ -142,7 +142,7 @@ class ExplainOut(msgspec.Struct):
     notifications: list[NotificationOut] = []
 
 
-@record("JobExplanation")
+@record("JobExplanation", types={"state": "JobState"})
 class JobExplainOut(msgspec.Struct):
     """The reasons why a job does not run. `text`: its state, its next time, and the obstacles, in plain words.
     `obstacles`: what keeps it from being due, and what a run of it would wait for if its time came now, with stable

@@ -8,7 +8,7 @@ from raftsched.surface.operation import READ, Operation
 from raftsched.surface.sdk import record
 
 
-@record("GraphJob")
+@record("GraphJob", types={"state": "JobState | None"})
 class GraphJobOut(msgspec.Struct):
     """A job. `id`, `state` and `when` are null for one that does not exist, or is not for the caller to see."""
 

@@ -139,7 +139,7 @@ RUN = action(
     says="A manual run. With an Idempotency-Key it may be sent again.",
     sdk=Sdk(
         "Jobs.run",
-        (_REF, "*", "params", "priority"),
+        (_REF, "*", Arg("params", "Params | None", None), "priority"),
         "Now, beside its schedule; `params` and `priority` for this run only.",
     ),
 )

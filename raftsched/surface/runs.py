@@ -91,7 +91,12 @@ class ProgressOut(msgspec.Struct):
 @record(
     "Instance",
     since={"job_name": None, "namespace": None, "late_ms": None, "event": None},
-    types={"event": "dict[str, Any] | None", "shard": "dict[str, int] | None", "parts": "dict[str, Any] | None"},
+    types={
+        "state": "InstanceState",
+        "event": "dict[str, Any] | None",
+        "shard": "dict[str, int] | None",
+        "parts": "dict[str, Any] | None",
+    },
     base="raftsched.client.ends:EndOfRun",
 )
 class InstanceOut(msgspec.Struct):
@@ -215,7 +220,7 @@ class KilledOut(msgspec.Struct):
     next: str | None
 
 
-@record("RecentRun", since={"started_at": None, "ended_at": None, "late_ms": None})
+@record("RecentRun", since={"started_at": None, "ended_at": None, "late_ms": None}, types={"state": "InstanceState"})
 class RecentRun(msgspec.Struct):
     """A run in short. `late_ms`: between the time when it was due and its first start; null before that, and for what
     was asked for."""

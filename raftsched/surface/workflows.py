@@ -27,7 +27,7 @@ class WorkflowFilter(msgspec.Struct):
     to: Time
 
 
-@record("WorkflowRun")
+@record("WorkflowRun", types={"state": "InstanceState"})
 class WorkflowRunOut(msgspec.Struct):
     """A run of a workflow. `job`: namespace/name, null for one without a name. `cause`: the run whose end started it,
     null of the first. `joined`: all that it waited for, where these were several."""
@@ -60,7 +60,7 @@ class WorkflowCounts(msgspec.Struct):
     skipped: int
 
 
-@record("Workflow", base="raftsched.client.ends:EndOfWorkflow")
+@record("Workflow", types={"state": "WorkflowState"}, base="raftsched.client.ends:EndOfWorkflow")
 class WorkflowHead(msgspec.Struct):
     """`id`: that of its first run, `job`: whose that is. `state`: running while anything of it is active; else killed,
     if it was killed or one of its runs was; else failed, if one failed or timed out. `reruns`: how often it was run

@@ -103,6 +103,8 @@ class _Found:
             self._records.append(value)
         elif inspect.isclass(value):
             self._texts[name] = self._class(name, value)
+        elif typing.get_origin(value) is typing.Literal:
+            self._texts[name] = f"{name} = {self.type(value)}"
         elif callable(value):
             self._texts[name] = self._function(name, value)
 

@@ -80,7 +80,7 @@ LEAVES_OF = {
     "crontabs": set(),
     "system": set(),
     "surface": {"bounds", "cluster_settings", "errors", "handlers", "hosts", "names", "namespace_limits", "quantities"},
-    "client": {"errors", "names", "bounds", "system", "version"},
+    "client": {"errors", "handlers", "names", "bounds", "quantities", "system", "version"},
     "importers": {"bounds", "names", "quantities", "system"},
     "cli": {
         *("bounds", "error_texts", "errors", "lost_majority", "names", "namespace_limits", "quantities", "samples"),

@@ -93,7 +93,7 @@ FIELDS = (
           "what it runs: exactly one of `exec`, `shell`, `python`, `http`, `call`", required=True,
           policy="required_capability", rule=handlers.capability_of, always=True,
           derived=(("target", handlers.target_of), ("cwd", handlers.cwd_of), ("env", handlers.env_of))),
-    Field("params", Kind(OBJECT, "Raw", "Mapping[str, Any]", OBJECT),
+    Field("params", Kind(OBJECT, "Raw", "Params", OBJECT),
           "an object that each run is given", default={},
           check=rules.encode_params),
     Field("description", Kind("Description", "str | None", "str", "str | None"), "what it is for",

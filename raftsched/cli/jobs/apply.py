@@ -103,8 +103,24 @@ def apply(
             f"there is no job in {', '.join(files)}: --prune would delete all jobs with the label {label}. Say"
             " --allow-empty if that is meant"
         )
+    apply_wanted(client, found, [label] if prune else [], prune_max, yes=yes, check=check, dry_run=dry_run, fmt=fmt)
+
+
+def apply_wanted(
+    client: Client,
+    found: Sequence[Wanted],
+    labels: Sequence[str],
+    prune_max: str | None,
+    *,
+    yes: bool,
+    check: bool,
+    dry_run: bool,
+    fmt: str,
+) -> None:
+    """Makes the jobs, says what became of each, and ends the process with the exit code. `labels`: of --prune; with
+    one of them a job is deleted that is not among the jobs."""
     seen = compare_all(client, found, newest=not dry_run)
-    surplus = pruning.surplus(client, label, found, newest=not seen and not dry_run) if prune else None
+    surplus = pruning.surplus(client, labels, found, newest=not seen and not dry_run) if labels else None
     refusal = None if surplus is None else surplus.refusal(prune_max or pruning.DEFAULT_MOST)
     if refusal is not None and not dry_run:
         raise Failure(refusal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import click
 from raftsched.cli.failures import Failure
 from raftsched.cli.jobs.comparing import compare, compare_all, reason_of
 from raftsched.cli.jobs.export import portable, said_by_namespace, unwritable
-from raftsched.cli.jobs.job_files import files_option, namespace_option, read_wanted
+from raftsched.cli.jobs.job_files import Wanted, files_option, namespace_option, read_wanted
 from raftsched.cli.lazy import Command
 from raftsched.cli.remote import find_job, format_option, job_ref, remote
 from raftsched.cli.terminal.output import print_json
@@ -45,11 +45,15 @@ def diff(client: Client, files: tuple[str, ...], namespace: str, fmt: str) -> No
       raftsched jobs diff -f jobs.yaml
       raftsched jobs diff -f jobs/ -o name
     """
+    diff_wanted(client, read_wanted(files, namespace), fmt)
+
+
+def diff_wanted(client: Client, wanted_jobs: Sequence[Wanted], fmt: str) -> None:
+    """Shows what applying the jobs would change, and ends the process with the exit code."""
     from raftsched.client.errors import ClientError
 
     code = 0
     results: list[dict[str, Any]] = []
-    wanted_jobs = read_wanted(files, namespace)
     seen = {} if fmt == "json" else compare_all(client, wanted_jobs, newest=False)
     with progress(wanted_jobs, "comparing") as items:
         for wanted in items:

@@ -62,14 +62,16 @@ def label_of(label: str | None, found: Sequence[Wanted], *, prune: bool) -> str:
     return str(label)
 
 
-def surplus(client: Client, label: str, found: Collection[Wanted], *, newest: bool) -> Surplus:
+def surplus(client: Client, labels: Sequence[str], found: Collection[Wanted], *, newest: bool) -> Surplus:
     """Returns what the files do not have. `newest`: as of now, for which there has to be a leader; else at least as of
     what this client was answered before."""
     keep = {(wanted.namespace, wanted.name) for wanted in found}
-    query = {"label": label, "consistency": "leader" if newest else None}
-    there = list(client.items(addresses.LIST, query, None))
+    there: list[dict[str, Any]] = []
+    for label in labels:
+        query = {"label": label, "consistency": "leader" if newest else None}
+        there += client.items(addresses.LIST, query, None)
     jobs = [job for job in there if (job["namespace"], job.get("name")) not in keep]
-    return Surplus(label, jobs, len(there))
+    return Surplus(" or ".join(labels), jobs, len(there))
 
 
 def ask(jobs: Sequence[dict[str, Any]]) -> None:

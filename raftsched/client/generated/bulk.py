@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from raftsched.client.ends import EndOfOperation
-from raftsched.client.generated.enums import JobState
+from raftsched.client.generated.read_states import JobState, OperationState
 from raftsched.client.moments import Moment
 
 
@@ -30,7 +30,7 @@ class Operation(EndOfOperation, msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     action: str
-    state: str
+    state: OperationState
     filter: dict[str, Any] | None
     ids: int | None
     kill: bool
@@ -51,7 +51,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     namespace: str
     name: str | None
-    state: str
+    state: JobState
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from raftsched.client.encoding import encode
 from raftsched.client.generated.cluster import ClusterView, Doctor, Members, Term
 from raftsched.client.models import Page
-from raftsched.client.transport import Transport, encode, items
+from raftsched.client.transport import Transport, items
 from raftsched.client.wire import own_key, said, segment
 
 

@@ -6,6 +6,8 @@ from datetime import datetime
 
 import msgspec
 
+from raftsched.client.generated.read_states import InstanceState, JobState
+
 
 class MisfireRule(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
@@ -103,7 +105,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     event: str
     at: datetime
     delivery: str
-    state: str
+    state: InstanceState
     text: str
 
 
@@ -116,7 +118,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     job_id: str
     job: str | None
-    state: str
+    state: InstanceState
     text: str
     why_then: WhyThen
     why_there: list[WhyThere]
@@ -138,7 +140,7 @@ class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     job: str | None
     namespace: str
-    state: str
+    state: JobState
     text: str
     next_fire_at: datetime | None
     obstacles: list[Obstacle]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from raftsched.client.generated.read_states import JobState
+
 
 class GraphJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job. `id`, `state` and `when` are None for one that does not exist, or is not for the caller to see."""
 
     name: str
     id: str | None = None
-    state: str | None = None
+    state: JobState | None = None
     when: str | None = None
 
 

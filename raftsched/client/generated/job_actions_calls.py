@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from raftsched.client.encoding import Params
 from raftsched.client.generated.job_actions import Backfilled, Run
 from raftsched.client.models_generated import Job
 from raftsched.client.moments import Duration, Moment
@@ -27,7 +25,7 @@ class JobsCalls:
         """Schedules it again. What was missed meanwhile is not caught up; see `backfill`."""
         return await self._transport.post(Job, f"{job_path(ref)}/resume")
 
-    async def run(self, ref: JobRef, *, params: Mapping[str, Any] | None = None, priority: int | None = None) -> Run:
+    async def run(self, ref: JobRef, *, params: Params | None = None, priority: int | None = None) -> Run:
         """Now, beside its schedule; `params` and `priority` for this run only."""
         return await self._transport.post(Run, f"{job_path(ref)}/run", said({"params": params, "priority": priority}))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Unpack
 
+from raftsched.client.encoding import encode
 from raftsched.client.generated.jobs import Checked, JobFilter, Revision
 from raftsched.client.models import Page
 from raftsched.client.models_generated import Job
 from raftsched.client.pages import each_of
 from raftsched.client.refs import JobRef, JobVersion, job_condition, job_path
 from raftsched.client.spec_generated import JobSpec
-from raftsched.client.transport import Transport, encode, items
+from raftsched.client.transport import Transport, items
 
 
 class JobsCalls:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raftsched.client.transport import Transport, encode
+from raftsched.client.encoding import encode
+from raftsched.client.transport import Transport
 
 
 class ClusterCalls:

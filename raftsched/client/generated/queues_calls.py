@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Unpack
 
+from raftsched.client.encoding import encode
 from raftsched.client.generated.queues import Queue
 from raftsched.client.generated.queues_given import QueueLimits
 from raftsched.client.pages import each_of
-from raftsched.client.transport import Transport, encode
+from raftsched.client.transport import Transport
 from raftsched.client.wire import condition, conditions, segment
 
 

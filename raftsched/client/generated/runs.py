@@ -10,6 +10,7 @@ import msgspec
 
 from raftsched.client.ends import EndOfRun
 from raftsched.client.generated.enums import LiveStateName
+from raftsched.client.generated.read_states import InstanceState
 from raftsched.client.moments import Moment
 
 
@@ -65,7 +66,7 @@ class Instance(EndOfRun, msgspec.Struct, frozen=True, kw_only=True):
     job_id: str
     job_name: str | None = None
     namespace: str | None = None
-    state: str
+    state: InstanceState
     scheduled_at: datetime
     late_ms: int | None = None
     manual: bool
@@ -117,7 +118,7 @@ class RecentRun(msgspec.Struct, frozen=True, kw_only=True):
     was asked for."""
 
     id: str
-    state: str
+    state: InstanceState
     scheduled_at: datetime
     started_at: datetime | None = None
     ended_at: datetime | None = None

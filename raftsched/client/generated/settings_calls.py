@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from raftsched.client.transport import Transport, encode
+from raftsched.client.encoding import encode
+from raftsched.client.transport import Transport
 from raftsched.client.wire import own_key
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Unpack
 
+from raftsched.client.encoding import encode
 from raftsched.client.generated.runs import Instance
 from raftsched.client.generated.webhooks import Webhook, WebhookFields
 from raftsched.client.moments import Duration
 from raftsched.client.pages import each_of
-from raftsched.client.transport import Transport, encode
+from raftsched.client.transport import Transport
 from raftsched.client.wire import condition, conditions, said, segment
 
 

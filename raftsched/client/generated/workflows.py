@@ -8,6 +8,7 @@ from typing import Literal, TypedDict
 import msgspec
 
 from raftsched.client.ends import EndOfWorkflow
+from raftsched.client.generated.read_states import InstanceState, WorkflowState
 from raftsched.client.moments import Moment
 
 WorkflowStateName = Literal["running", "succeeded", "failed", "killed"]
@@ -20,7 +21,7 @@ class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     job_id: str
     job: str | None
-    state: str
+    state: InstanceState
     reason: str | None
     error: str | None
     cause: str | None
@@ -51,7 +52,7 @@ class Workflow(EndOfWorkflow, msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     job: str | None
-    state: str
+    state: WorkflowState
     scheduled_at: datetime
     killed_at: datetime | None
     reruns: int

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Protocol, TypeVar
 
 from raftsched.client.aio import AsyncClient
+from raftsched.client.errors import ClientError
 from raftsched.client.sync.loop import LoopThread
 
 _T = TypeVar("_T")
@@ -29,20 +31,26 @@ class Threaded:
         self._thread: LoopThread | None = None
         self._lock = threading.Lock()
         self._closed = False
+        self._unclosed: weakref.finalize[[Callable[[], Coroutine[Any, Any, None]]], Threaded] | None = None
 
     def run(self, work: Callable[[AsyncClient], Coroutine[Any, Any, _T]]) -> _T:
         thread = self._running()
-        return thread.run(work(self._inner))
+        try:
+            return thread.run(work(self._inner))
+        except ClientError as error:  # how it came through threads and tasks says nothing to the caller
+            raise error.with_traceback(None) from None
 
     def each(self, work: Callable[[AsyncClient], AsyncIterator[_T]]) -> Iterator[_T]:
         thread = self._running()
-        return thread.each(lambda: work(self._inner))
+        return _shortly(thread.each(lambda: work(self._inner)))
 
     def close(self) -> None:
         """Creates that are under way are answered first."""
         with self._lock:
             self._closed = True
             thread, self._thread = self._thread, None
+            if self._unclosed is not None:
+                self._unclosed.detach()
         if thread is not None and thread.alive:
             thread.run(self._inner.close())
             thread.stop()
@@ -54,8 +62,22 @@ class Threaded:
             if self._thread is None or not self._thread.alive:
                 if self._thread is not None:  # in a process that was forked off: the connections are its parent's
                     self._inner = self._make()
+                    if self._unclosed is not None:
+                        self._unclosed.detach()
                 self._thread = LoopThread()
+                # A client that nobody closes is closed with its last reference, or at the end of the program.
+                self._unclosed = weakref.finalize(self, self._thread.end, self._inner.close)
+                self._unclosed.atexit = False  # loop.py waits for it then
+                self._thread.last = self._inner.close
             return self._thread
+
+
+def _shortly(items: Iterator[_T]) -> Iterator[_T]:
+    """Gives the items; an error of the client is raised without the way that it came."""
+    try:
+        yield from items
+    except ClientError as error:
+        raise error.with_traceback(None) from None
 
 
 class Within:

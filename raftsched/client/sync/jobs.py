@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Unpack
 
+from raftsched.client.encoding import Params
 from raftsched.client.errors import ClientError
 from raftsched.client.generated.bulk import BulkFilter, DryRun
-from raftsched.client.generated.enums import Action, JobState, StepName
+from raftsched.client.generated.enums import Action, StepName
 from raftsched.client.generated.explain import JobExplanation
 from raftsched.client.generated.forecast import Forecast
 from raftsched.client.generated.graph import Graph
@@ -15,6 +16,7 @@ from raftsched.client.generated.job_actions import Backfilled, Run
 from raftsched.client.generated.jobs import Checked, Deleted, JobFilter, Revision
 from raftsched.client.generated.runs import Instance, InstanceFilter
 from raftsched.client.generated.schedules import Crontab, Preview
+from raftsched.client.generated.states import JobState
 from raftsched.client.generated.statistics import Stats
 from raftsched.client.models import Created
 from raftsched.client.models_generated import Job
@@ -156,7 +158,7 @@ class Jobs:
         """Schedules it again. What was missed meanwhile is not caught up; see `backfill`."""
         return self._bridge.run(lambda c: c.jobs.resume(ref))
 
-    def run(self, ref: JobRef, *, params: Mapping[str, Any] | None = None, priority: int | None = None) -> Run:
+    def run(self, ref: JobRef, *, params: Params | None = None, priority: int | None = None) -> Run:
         """Now, beside its schedule; `params` and `priority` for this run only."""
         return self._bridge.run(lambda c: c.jobs.run(ref, params=params, priority=priority))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import select
 import selectors
@@ -10,9 +11,12 @@ import socket
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
+
+LAST_S = 2.0  # for the end of a client that nobody closed
 
 
 class LoopThread:
@@ -22,6 +26,8 @@ class LoopThread:
         self._pid = os.getpid()
         self._selector = selectors.DefaultSelector()
         self._loop = asyncio.SelectorEventLoop(self._selector)
+        self.last: Callable[[], Coroutine[Any, Any, None]] | None = None  # done before it ends with the program
+        self._ending: asyncio.Task[None] | None = None
         _LOOPS.add(self)
         self._thread = threading.Thread(target=self._serve, name="raftsched client", daemon=True)
         self._thread.start()
@@ -61,6 +67,30 @@ class LoopThread:
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+    def end(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Ends it once `last` is done, and does not wait for that: where nobody is there to wait."""
+
+        async def ended() -> None:
+            try:
+                with suppress(Exception):
+                    async with asyncio.timeout(LAST_S):
+                        await last()
+            finally:
+                self._loop.stop()
+
+        def begin() -> None:
+            self._ending = self._loop.create_task(ended())
+
+        if self.alive:
+            with suppress(RuntimeError):  # the loop was closed meanwhile
+                self._loop.call_soon_threadsafe(begin)
+
+    def end_with_program(self) -> None:
+        """Ends it and waits, but not for long."""
+        if self.alive and self.last is not None:
+            self.end(self.last)
+            self._thread.join(LAST_S)
 
     def part(self) -> None:
         """In a process that was forked off: takes the connections of its parent away from what was copied. Descriptors
@@ -102,5 +132,11 @@ def _part_all() -> None:
         one.part()
 
 
+def _end_all() -> None:
+    for one in list(_LOOPS):
+        one.end_with_program()
+
+
 _LOOPS: weakref.WeakSet[LoopThread] = weakref.WeakSet()
+atexit.register(_end_all)
 os.register_at_fork(after_in_child=_part_all)

@@ -89,8 +89,8 @@ class Moves:
         """Returns where this node is, and what to do, where the configuration has another address; None: it has this
         one."""
         member = find(self._members, self._node_id)
-        if member is None or not member.store_id or member.raft == self.own:
-            return None
+        if member is None or not member.store_id or member.raft == self.own or len(self._members) == 1:
+            return None  # nobody else has to find it, of a cluster of one
         told = f"{self._node_id} is at {self.own}, and the members know it at {member.raft}"
         if not may_be_reached(self._node_id, self.own, self._members):
             return (

@@ -130,7 +130,8 @@ class Transport:
             await self._server.start_serving()  # a separate step: when it is cancelled the server can still be closed
         except OSError as error:
             raise StartupError(
-                f"The raft address {self._bind} cannot be listened on: {error.strerror or error}."
+                f"The raft address {self._bind} cannot be listened on: {error.strerror or error}; stop who uses it, or"
+                " choose another: --raft, or raft= of raftsched.Node."
             ) from None
 
     def set_peers(self, addresses: dict[str, str], elsewhere: Iterable[tuple[str, str]] = ()) -> None:

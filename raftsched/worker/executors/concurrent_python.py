@@ -173,7 +173,7 @@ class ConcurrentPython:
         try:
             if run.asked:
                 raise asyncio.CancelledError
-            value = function.target(**params_of(run.task.params))
+            value = function.target(**function.arguments(params_of(run.task.params)))
             if asyncio.iscoroutine(value):
                 value = await value
             check_run(value)

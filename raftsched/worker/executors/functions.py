@@ -20,6 +20,7 @@ from typing import Any
 from raftsched.handlers import body_error
 from raftsched.system.clock import Clock
 from raftsched.worker.executors.interpreter import Values
+from raftsched.worker.executors.parameters import builder_of
 from raftsched.worker.executors.returned import PLAIN, check_run
 from raftsched.worker.processes.linux import become_subreaper
 
@@ -46,6 +47,7 @@ class Function:
     def __init__(self, target: Callable[..., Any], values: Values | None, context: contextvars.Context) -> None:
         """`values`: None, unless they are others than usual."""
         self.target = target
+        self._build = builder_of(target)
         self._values = values
         self._context = context
         self._decimal: decimal.Context | None = None
@@ -67,10 +69,14 @@ class Function:
         context.run(enter)
         return context
 
+    def arguments(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Returns what the function is called with. Raises run.Fail where params do not fit."""
+        return params if self._build is None else self._build(params)
+
     def _call(self, params: dict[str, Any]) -> Any:
         if self._decimal is not None:
             decimal.setcontext(self._decimal.copy())
-        value = self.target(**params)
+        value = self.target(**self.arguments(params))
         if type(value) in PLAIN:
             return value
         if isinstance(value, types.CoroutineType):

@@ -24,6 +24,7 @@ from raftsched.errors import StartupError
 from raftsched.run import Teller, Word, in_context
 from raftsched.system import background
 from raftsched.system.clock import Clock
+from raftsched.worker.executors.parameters import builder_of
 from raftsched.worker.executors.raised import error_of
 from raftsched.worker.executors.returned import NotRun, check_run, encode_result
 from raftsched.worker.ports import Runs
@@ -73,6 +74,7 @@ class InProcessRunner:
     def __init__(self, others: Runs, functions: Mapping[str, Handler], clock: Clock, grace_ms: int = GRACE_MS) -> None:
         self._others = others
         self._functions = functions
+        self._builders = {name: builder_of(function) for name, function in functions.items()}
         self._clock = clock
         self._grace_s = grace_ms / 1000
         self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
@@ -155,7 +157,8 @@ class InProcessRunner:
                     " process"
                 )
             params = json.loads(task.params) if task.params else {}
-            value = await self._functions[name](**params)
+            build = self._builders[name]
+            value = await self._functions[name](**(params if build is None else build(params)))
             check_run(value)
             result, error = encode_result(value)
         except asyncio.CancelledError:

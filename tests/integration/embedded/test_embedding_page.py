@@ -26,22 +26,22 @@ def block(beginning: str) -> str:
 
 
 def test_the_program_with_a_node_inside(tmp_path: Path) -> None:
-    http, raft = free_ports(2)
+    (http,) = free_ports(1)
     program = block("# shop/app.py")
-    assert '"127.0.0.1:7401"' in program
+    (written,) = re.findall(r'"127\.0\.0\.1:(\d+)"', program)
+    assert int(written) not in (*range(7401, 7404), *range(7501, 7504)), "beside 'raftsched dev' it runs, too"
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "__init__.py").write_text("")
     (tmp_path / "shop" / "tasks.py").write_text(block("# shop/tasks.py"))
-    (tmp_path / "shop" / "app.py").write_text(
-        program.replace('"127.0.0.1:7401"', f'"127.0.0.1:{http}", raft="127.0.0.1:{raft}"')
-    )
+    (tmp_path / "shop" / "app.py").write_text(program.replace(f'"127.0.0.1:{written}"', f'"127.0.0.1:{http}"'))
     env = {**{k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED")}, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-W", "error", "-m", "shop.app"]
-    done = subprocess.run(
-        command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=patient(120), check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "{'sent': 7}\n"
+    for _ in range(2):  # a program is started more than once
+        done = subprocess.run(
+            command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=patient(120), check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "{'sent': 7}\nthe report of last month\n"
 
 
 def test_the_test_with_a_cluster(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.client import transport
+from raftsched.client import encoding
 from raftsched.client.transport import encode
 
 Point = namedtuple("Point", "x y")
@@ -102,6 +102,6 @@ def test_orjson_does_the_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(value: object) -> bytes:
         raise AssertionError("not plain")
 
-    monkeypatch.setattr(transport, "_any", never)
+    monkeypatch.setattr(encoding, "_any", never)
     value = {"name": "a", "trigger": {"every": "5s"}, "handler": {"exec": ["true"]}, "params": {"n": 1.5}}
     assert orjson.loads(encode(value)) == value

@@ -115,7 +115,10 @@ def doc_texts() -> Iterator[tuple[str, str]]:
 def texts() -> tuple[tuple[str, str], ...]:
     """Returns name and text of all that people read, code left out."""
     found = [*help_texts(), *page_texts(), *api_texts(), *doc_texts()]
-    return tuple((name, re.sub(r"\binstance\.[a-z_]+|--?[a-z][\w-]*|\{[^}\n]*\}|'[^'\n]*'|`[^`\n]*`", "", text)) for name, text in found)
+    return tuple(
+        (name, re.sub(r"\binstance\.[a-z_]+|--?[a-z][\w-]*|\{[^}\n]*\}|'[^'\n]*'|`[^`\n]*`", "", text))
+        for name, text in found
+    )
 
 
 def allowed(word: str, name: str) -> bool:
