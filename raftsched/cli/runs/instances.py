@@ -322,7 +322,7 @@ def _kill_matching(client: Client, wanted: dict[str, Any], dry_run: bool) -> Non
 
 @instances.command()
 @click.argument("instance", metavar="RUN")
-@click.option("--downstream", is_flag=True, help="From here on: all that follows it in its workflow, too.")
+@click.option("--downstream", is_flag=True, help="All that follows it in its workflow, too.")
 @remote
 def rerun(client: Client, instance: str, downstream: bool) -> None:
     """Run a run that has ended again, as a new attempt of the same run.

@@ -57,7 +57,7 @@ def test_filters_of_runs(written: Any, asked: tuple[Operation, ...]) -> None:
 @pytest.mark.parametrize(
     "read, answered",
     [
-        (models_generated.Job, given(job_shapes.JobOut) | given(jobs_generated.JobShown)),
+        (models_generated.Job, given(job_shapes.JobOut) | given(jobs_generated.JobShown) | job_shapes.READ_ONLY),
     ],
 )
 def test_what_is_read(read: type[msgspec.Struct], answered: set[str]) -> None:

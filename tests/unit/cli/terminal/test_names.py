@@ -138,7 +138,20 @@ def test_who_does_not_answer_has_no_names_and_nothing_is_said_or_asked(answer: o
 
 
 # Words of usages that stand for what no list of the cluster has.
-_NOT_NAMES = {"NAME", "ID", "EXPR", "FILE", "FILENAME", "DIR", "DIRECTORY", "COMMAND", "COUNT", "PLACE", "SETTING"}
+_NOT_NAMES = {
+    "NAME",
+    "ID",
+    "EXPR",
+    "FILE",
+    "FILENAME",
+    "DIR",
+    "DIRECTORY",
+    "COMMAND",
+    "COUNT",
+    "PLACE",
+    "SETTING",
+    "MODULE",
+}
 
 
 def _parameters(command: click.Command, path: str = "") -> list[tuple[str, click.Parameter]]:
