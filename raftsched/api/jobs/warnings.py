@@ -54,6 +54,8 @@ def found_as_json(ctx: ApiContext, policy: Policy, namespace: str) -> bytes:
 
 def warnings_of(view: ReadView, among: list[Candidate], policy: Policy, namespace: str) -> list[WarningOut]:
     found: list[WarningOut] = []
+    if not among:  # a cluster that has only just started: nobody has said yet what it offers
+        return found
     why = nobody_takes(among, policy, namespace)
     if why is not None:
         found.append(WarningOut("no-executor", _field(policy), f"{why} Its runs wait until one can take them."))

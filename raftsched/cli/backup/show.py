@@ -22,9 +22,9 @@ from raftsched.cli.backup.place import (
     way_at,
 )
 from raftsched.cli.failures import Failure
-from raftsched.cli.jobs.commands import job_state
 from raftsched.cli.lazy import Command
 from raftsched.cli.remote import format_option
+from raftsched.cli.runs.states import job_state
 from raftsched.cli.terminal.output import print_json, print_rows
 from raftsched.cli.terminal.progress import Progress, progress_option
 from raftsched.cli.terminal.table import Column

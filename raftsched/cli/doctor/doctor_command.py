@@ -12,7 +12,7 @@ import click
 from raftsched.cli.doc_links import docs_of, document_address
 from raftsched.cli.lazy import Command
 from raftsched.cli.remote import format_option, remote
-from raftsched.cli.terminal.output import print_json, print_table
+from raftsched.cli.terminal.output import print_json, print_prose, print_table
 from raftsched.cli.terminal.table import Column
 from raftsched.doctor import CHECKS, Finding, of_checks, worst, worst_first
 from raftsched.errors import Exit
@@ -157,8 +157,8 @@ def _print(findings: list[Finding], *, is_all: bool, docs: str) -> None:
         click.echo(f"{left_out} {'other ' if shown else ''}{whole} ok; --all shows what they found")
     for finding in shown:
         if finding.do:
-            click.echo(f"\n{finding.check}: {finding.do}")
+            print_prose(f"\n{finding.check}: {finding.do}")
             if finding.why:
-                click.echo(f"  why: {finding.why}")
+                print_prose(f"  why: {finding.why}")
             if finding.see:
                 click.echo(f"  see: {document_address(finding.see, docs)}")

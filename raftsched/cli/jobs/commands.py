@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +13,7 @@ from raftsched.cli.jobs.operations import by_filter, many_options
 from raftsched.cli.lazy import LazyGroup
 from raftsched.cli.remote import find_job, format_option, job_ref, remote
 from raftsched.cli.resources.resource import listing, print_one, rows, said_fields, viewing, viewing_by
-from raftsched.cli.runs.states import state_option
+from raftsched.cli.runs.states import job_state, state_option, told_state
 from raftsched.cli.terminal.output import print_fields, print_json, print_rows
 from raftsched.cli.terminal.table import Column
 from raftsched.surface.plain import job_actions, schedules, statistics
@@ -47,11 +47,6 @@ def _of_one(trigger: Any) -> str:
     return "manual"
 
 
-def job_state(job: Mapping[str, Any]) -> str:
-    """Returns the state as people are told it: a job that is over is FINISHED."""
-    return "FINISHED" if job["state"] == "EXPIRED" else str(job["state"])
-
-
 _COLUMNS = [
     Column("NAME", job_ref, "name", 1),  # type: ignore[arg-type]
     Column("STATE", job_state, "state", 2),
@@ -82,7 +77,8 @@ def _stats(found: dict[str, Any]) -> dict[str, Any]:
     begin = found["counted_from"]
     shown: dict[str, Any] = {"from": "the first run" if begin.startswith("1970-") else begin, "to": found["to"]}
     for name in ("jobs", "instances", "attempts"):
-        shown[name] = ", ".join(f"{state} {n:,}" for state, n in (found[name] or {}).items() if n)
+        told = ", ".join(f"{told_state(state)} {n:,}" for state, n in (found[name] or {}).items() if n)
+        shown["runs" if name == "instances" else name] = told
     shown |= {"skipped fires": found["skipped_fires"], "dead letters": found["dead_letters"]}
     for name in ("duration", "lateness"):
         of = found[name]

@@ -9,7 +9,7 @@ import click
 from raftsched.cli.lazy import Command
 from raftsched.cli.remote import find_job
 from raftsched.cli.resources.resource import viewing_by
-from raftsched.cli.terminal.output import print_for_programs
+from raftsched.cli.terminal.output import print_for_programs, print_prose
 from raftsched.cli.terminal.values import cell
 from raftsched.surface.plain import explain as explanations
 
@@ -33,8 +33,8 @@ def explain(client: Client, job: str, fmt: str) -> None:
     found = client.get(explanations.JOB.format(id=find_job(client, job)["id"]))
     if print_for_programs(fmt, found, found["job"] or found["id"]):
         return
-    click.echo(cell(found["text"]))
+    print_prose(cell(found["text"]))
     if not found["obstacles"]:
         click.echo("Nothing is in its way.")
     for note in found["notes"]:
-        click.echo(cell(note["text"]))
+        print_prose(cell(note["text"]))

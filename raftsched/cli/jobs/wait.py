@@ -14,6 +14,7 @@ from raftsched.cli.failures import Failure
 from raftsched.cli.lazy import Command
 from raftsched.cli.remote import find_job, job_ref, remote
 from raftsched.cli.runs.instances import check_id
+from raftsched.cli.runs.states import meant_state, told_state
 from raftsched.cli.runs.why import error_line
 from raftsched.cli.terminal.values import shown
 from raftsched.errors import Exit
@@ -94,9 +95,9 @@ def wait(client: Client, refs: tuple[str, ...], wanted: str, timeout_ms: int) ->
     """
     from raftsched.system.clock import SystemClock
 
-    wanted = wanted.upper() if wanted.upper() in JOB_STATE else wanted
+    wanted = meant_state(wanted) if meant_state(wanted) in JOB_STATE else wanted
     if wanted not in ("end", "idle", "deleted", *JOB_STATE):
-        known = ", ".join(("end", "idle", "deleted", *JOB_STATE))
+        known = ", ".join(("end", "idle", "deleted", *map(told_state, JOB_STATE)))
         raise click.UsageError(f"--for {wanted!r} is not known; use one of {known}")
     for ref in refs:
         if "@" in ref:

@@ -233,7 +233,7 @@ def test(client: Client, webhook: str, fmt: str) -> None:
 
     \b
       raftsched webhooks test ops
-      raftsched runs output -f $(raftsched webhooks test ops -o name)
+      raftsched logs -f $(raftsched webhooks test ops -o name)
     """
     found = client.post(f"{WEBHOOKS.path_of(webhook)}/test", {})
     tell(fmt, found, f"sending: {found['id']} ({found['state']})", lambda i: str(i["id"]))

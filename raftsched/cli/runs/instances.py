@@ -18,7 +18,7 @@ from raftsched.cli.runs.parts import go_through
 from raftsched.cli.runs.searching import ago, search
 from raftsched.cli.runs.states import state_option
 from raftsched.cli.runs.why import duration_ms, error_line, why
-from raftsched.cli.terminal.output import print_fields, print_for_programs, print_rows, print_table
+from raftsched.cli.terminal.output import print_fields, print_for_programs, print_prose, print_rows, print_table
 from raftsched.cli.terminal.progress import progress_option
 from raftsched.cli.terminal.table import Column
 from raftsched.cli.terminal.values import cell
@@ -208,17 +208,17 @@ def explain(client: Client, ref: str, fmt: str) -> None:
     found: dict[str, Any] = client.get(path_of(EXPLAIN, run_of(client, ref)))
     if print_for_programs(fmt, found, found["id"]):
         return
-    click.echo(found["text"])
+    print_prose(found["text"])
     for there in found["why_there"]:
-        click.echo(f"Attempt {there['attempt']}: {there['text']}")
+        print_prose(f"Attempt {there['attempt']}: {there['text']}")
     for note in found.get("outputs", ()):
-        click.echo(f"Output of attempt {note['attempt']}: {note['text']}")
+        print_prose(f"Output of attempt {note['attempt']}: {note['text']}")
     for message in found.get("notifications", ()):
-        click.echo(message["text"])
+        print_prose(message["text"])
     if found["waits"]:
         click.echo("\nIt waited:" if found["waiting_for"] is None else "\nIt waited, and waits:")
         for wait in found["waits"]:
-            click.echo(f"  {duration_text(wait['ms'])} {wait['text']}")
+            print_prose(f"  {duration_text(wait['ms'])} {wait['text']}")
     click.echo()
     print_table(_STEPS, found["steps"])
     if found["steps_left_out"]:

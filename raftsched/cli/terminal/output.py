@@ -113,6 +113,16 @@ def print_lines(lines: Iterable[str]) -> None:
         click.echo(line, color=True)
 
 
+def print_prose(text: str) -> None:
+    """Prints sentences, on a terminal in its width, cut between words."""
+    from raftsched.cli.terminal.table import fold
+
+    room = width()
+    for line in text.split("\n"):
+        for piece in [line] if room is None else fold(line, room):
+            click.echo(piece)
+
+
 def look() -> Look:
     """Returns how a table is to be shown here. NO_COLOR takes the colours out (no-color.org), CLICOLOR=0 does too;
     FORCE_COLOR and CLICOLOR_FORCE bring them into a pipe (force-color.org, bixense.com/clicolors)."""

@@ -13,11 +13,13 @@ from tests.support.local_api import Client
 JOB: dict[str, Any] = {"trigger": {"every": "1h"}, "handler": {"exec": ["true"]}}
 
 
-def node(call: Client, *handlers: str, **fields: Any) -> None:
-    """A node with these handlers has a session."""
-    assert call.cluster.sessions.get("n1") is None
-    (answer,) = call.cluster.apply(c.OpenSession("n1", 0, "boot", b"nonce", 4, handlers=handlers, **fields))
+def node(call: Client, *handlers: str, replaces: int = 0, **fields: Any) -> int:
+    """Opens a session of a node with these handlers. Returns its number."""
+    opened = c.OpenSession("n1", replaces, "boot", f"nonce{replaces}".encode(), 4, handlers=handlers, **fields)
+    (answer,) = call.cluster.apply(opened)
     assert isinstance(answer, c.Accepted), answer
+    assert answer.number is not None
+    return answer.number
 
 
 def codes(answer: Any) -> list[tuple[str, str]]:
@@ -76,17 +78,24 @@ async def test_the_defaults_of_a_namespace_count(call: Client) -> None:
 
 
 async def test_a_warning_goes_when_somebody_offers_it(call: Client) -> None:
-    status, made = await call("POST", "/v1/jobs", JOB)
+    session = node(call, "exec")
+    status, made = await call("POST", "/v1/jobs", {**JOB, "handler": {"shell": "true"}})
     assert (status, codes(made)) == (201, [("no-executor", "handler")])
-    node(call, "exec")
+    node(call, "exec", "shell", replaces=session)
     call.cluster.clock.forward(1_001)
-    status, made = await call("POST", "/v1/jobs", JOB)
+    status, made = await call("POST", "/v1/jobs", {**JOB, "handler": {"shell": "true"}})
     assert (status, codes(made)) == (201, [])
+
+
+async def test_nothing_is_known_before_a_node_says_what_it_offers(call: Client) -> None:
+    status, made = await call("POST", "/v1/jobs", {**JOB, "queue": "nosuch"})
+    assert (status, "warnings" in made) == (201, False)
 
 
 async def test_an_answer_can_be_sent_back(call: Client) -> None:
     """As it was read, warnings and all."""
-    _, made = await call("POST", "/v1/jobs", {**JOB, "name": "a"})
+    node(call, "exec")
+    _, made = await call("POST", "/v1/jobs", {**JOB, "handler": {"shell": "true"}, "name": "a"})
     assert made["warnings"]
     status, again = await call("PUT", f"/v1/jobs/{made['id']}", made)
     assert (status, again["revision"]) == (200, 1)

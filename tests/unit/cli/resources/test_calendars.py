@@ -376,3 +376,17 @@ def test_the_options_elsewhere() -> None:
         )
         assert stub.requests[-1].json["trigger"] == {"rrule": "FREQ=DAILY", "calendar": "holidays"}
         assert run("--server", stub.url, "jobs", "list", "--calendar", "holidays").exit_code == 0
+
+
+def test_the_name_may_stand_before_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "days.ics"
+    file.write_text(ics("SUMMARY:Christmas\nDTSTART;VALUE=DATE:20261225\nDTEND;VALUE=DATE:20261226"))
+    with serve(lambda r: (201, CALENDAR) if r.method == "PUT" else problem(404, "not-found", "None.")) as stub:
+        assert run("--server", stub.url, "calendars", "import", "spain", str(file)).exit_code == 0
+        assert stub.requests[-1].path == "/v1/calendars/spain"
+        both = run("--server", stub.url, "calendars", "import", "spain", str(file), "--name", "france")
+        more = run("--server", stub.url, "calendars", "import", "spain", str(file), str(file))
+        gone = run("--server", stub.url, "calendars", "import", "spain", str(tmp_path / "none.ics"))
+    assert [result.exit_code for result in (both, more, gone)] == [2, 2, 2]
+    assert "say one FILE" in both.stderr
+    assert "No such file" in gone.stderr

@@ -31,6 +31,14 @@ def test_several_job_states() -> None:
         assert "state=NEW%2CEXPIRED" in stub.requests[0].path
 
 
+def test_a_finished_job_is_found_by_the_word_that_is_shown() -> None:
+    with serve(lambda _: (200, EMPTY)) as stub:
+        assert run("--server", stub.url, "jobs", "list", "--state", "finished,new").exit_code == 0
+        assert "state=EXPIRED%2CNEW" in stub.requests[0].path
+        refused = run("--server", stub.url, "jobs", "list", "--state", "ended")
+    assert "use one or more of NEW, SCHEDULED, SUSPENDED, FINISHED" in " ".join(refused.stderr.split())
+
+
 def test_several_states_of_an_action_on_many() -> None:
     counted = {"action": "pause", "matched": 0, "examined": 0, "complete": True, "sample": []}
     with serve(lambda _: (200, counted)) as stub:

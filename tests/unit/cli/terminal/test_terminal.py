@@ -22,7 +22,7 @@ from tests.support.patience import patient
 from tests.support.stub_server import Reply, Request, serve
 from tests.unit.cli.house import ID, JOB, listening, run
 
-MANY = {"items": [{**JOB, "name": f"job-{n}"} for n in range(3000)], "next": None}
+MANY = {"items": [{**JOB, "name": f"{n:0100}"} for n in range(3000)], "next": None}  # more than a pipe holds
 OPERATION = {
     "id": ID, "action": "pause", "state": "DONE", "examined": 7, "total": 9, "changed": 7, "unchanged": 0,
     "refused": 0, "refusals": [],
