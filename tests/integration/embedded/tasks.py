@@ -23,3 +23,14 @@ def pack(order: Order) -> dict[str, object]:
 @raftsched.job("count-often", every="1d", namespace="shop", owner="ana", params={"most": 2})
 def count(most: int = 1) -> int:
     return most
+
+
+@raftsched.handler("chain")
+def chain(number: int) -> dict[str, object]:
+    """Enqueues another function from inside of its run."""
+    return {"next": pack.enqueue(Order(number), delay="1h").id, "here": os.getpid()}
+
+
+@raftsched.handler("chain-together", concurrency=4)
+async def chain_together(number: int) -> dict[str, object]:
+    return {"next": (await pack.options(delay="1h").aenqueue(Order(number))).id, "here": os.getpid()}

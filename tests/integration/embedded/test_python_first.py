@@ -113,3 +113,20 @@ async def test_handlers_inside_of_the_program_get_what_they_are_annotated_with(t
         run = await node.instances.wait(await node.jobs.run(job, params={"x": 1}), timeout=patient(60))
     assert given == [Order(7)]
     assert (run.state, run.error) == ("FAILED", "params do not fit keep: params has x, and Order only number, express")
+
+
+@pytest.mark.parametrize("name", ["chain", "chain-together"])
+async def test_a_run_enqueues_at_the_cluster_that_its_job_names(tmp_path: Path, name: str) -> None:
+    async with a_node(tmp_path, jobs_as_node=True) as node:  # else it takes no such variable from a job
+        await node.ready()
+        env = {"RAFTSCHED_SERVER": node.url}
+        job = await node.jobs.create(trigger={"manual": True}, handler={"call": name, "env": env})
+        places = []
+        for number in (1, 2):
+            run = await node.jobs.run(job, params={"number": number})
+            ended = await node.instances.wait(run, timeout=patient(60))
+            assert ended.state == "SUCCEEDED", ended.error
+            made = await node.jobs.get(ended.result["next"])
+            assert (made.params, made.handler) == ({"order": {"number": number, "express": False}}, {"call": "pack"})
+            places.append(ended.result["here"])
+        assert places[0] == places[1], "nothing is left that the process would have to end for"

@@ -16,11 +16,13 @@ from raftsched.client.enqueue_options import DeclaredFields
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> Iterator[None]:
-    before = dict(handlers.registered)
+    before, jobs = dict(handlers.registered), dict(declared.registered)
+    declared.registered.clear()
     yield
     handlers.registered.clear()
     handlers.registered.update(before)
     declared.registered.clear()
+    declared.registered.update(jobs)
 
 
 @pytest.fixture

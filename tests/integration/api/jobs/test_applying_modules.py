@@ -48,11 +48,12 @@ class Shop:
 def shop(call: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a module that changes within a second
-    before = dict(handlers.registered)
+    before, jobs = dict(handlers.registered), dict(declared.registered)
     yield Shop(call, tmp_path)
     handlers.registered.clear()
     handlers.registered.update(before)
     declared.registered.clear()
+    declared.registered.update(jobs)
 
 
 async def test_what_modules_declare_is_made_and_made_again(call: Client, shop: Shop) -> None:
