@@ -72,7 +72,7 @@ class Files:
     def __init__(self, sources: Mapping[str, bytes]) -> None:
         """`sources`: what is in `static/`, by paths below it. Raises ValueError when modules cannot be linked."""
         from raftsched.ui.names import shorter  # a node that shows no page needs none of it
-        from raftsched.ui.slim import slim, tight
+        from raftsched.ui.slim import slim, tight, tight_style
 
         whole = sha256()
         for path, source in sorted(sources.items()):
@@ -87,7 +87,9 @@ class Files:
         }
         self._by_path = {APP: File(APP, tight(shorter(slim(link(modules)))).encode())}
         styles = sorted((path for path in sources if path.endswith(".css")), key=_place)
-        self._by_path[STYLE] = File(STYLE, slim("".join(sources[path].decode() for path in styles)).encode())
+        self._by_path[STYLE] = File(
+            STYLE, tight_style(slim("".join(sources[path].decode() for path in styles))).encode()
+        )
         for path, source in sources.items():
             if path not in (*modules, *styles, SHELL, LOCKED):
                 self._by_path[path] = File(path, slim(source.decode()).encode() if path in _CLASSIC else source)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from itertools import count, product
 from string import ascii_letters, digits
 
+from raftsched.ui.lexing import is_gap, tokens_of
+
 _WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -22,14 +24,7 @@ _WORDS = frozenset(
         "this throw true try typeof undefined var void while with yield",
     )
 )
-_TOKEN = re.compile(
-    r"""\s+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|\#?[A-Za-z_$][\w$]*|\d[\w.]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'"""
-    r"""|=>|\.\.\.|\?\.|\?\?|[-+*/%=<>!&|^~?:;,.(){}\[\]]"""
-)
-_REGEX = re.compile(r"/(?:\[(?:[^\]\\\n]|\\.)*\]|\\.|[^/\\\[\n])+/[a-z]*")
-_TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(`|\$\{)", re.DOTALL)
 _IS_NAME = re.compile(r"\#?[A-Za-z_$]")
-_BEFORE_REGEX = frozenset(("", *"(,=:[!&|?{;+-*%<>~^", "=>", "??", "return", "typeof", "of", "in"))
 _BEFORE_BLOCK = frozenset(("", ")", "=>", ";", "}", "else", "try", "finally", "do", "catch", "static"))
 _MODIFIERS = frozenset(("static", "get", "set", "async", "*"))
 _NO_FUNCTION = frozenset(("if", "for", "while", "switch", "catch", "await"))
@@ -67,8 +62,8 @@ class _Open:
 
 def shorter(script: str) -> str:
     """Returns the script with shorter names. Labels, `case`, `var` and `eval` are none that it must have."""
-    tokens = list(_tokens(script))
-    places = [at for at, token in enumerate(tokens) if not token.isspace() and not token.startswith(("//", "/*"))]
+    tokens = list(tokens_of(script))
+    places = [at for at, token in enumerate(tokens) if not is_gap(token)]
     said = [tokens[at] for at in places]
     reader = _Reader(said)
     reader.read()
@@ -119,31 +114,6 @@ def _short() -> Iterator[str]:
     for size in count():
         for first, *rest in product(ascii_letters, *[ascii_letters + digits] * size):
             yield "".join((first, *rest))
-
-
-def _tokens(script: str) -> Iterator[str]:
-    """Yields all parts of a script, of which it is made again by putting them together."""
-    at, before = 0, ""
-    braces: list[int] = []  # of each template that is open: braces in its ${
-    while at < len(script):
-        sign = script[at]
-        if sign == "`" or (sign == "}" and braces and not braces[-1]):
-            found = _TEMPLATE.match(script, at + 1)
-            if sign == "}":
-                braces.pop()
-            if found and found[1] == "${":
-                braces.append(0)
-            before = "(" if found and found[1] == "${" else "`"
-        else:
-            found = (sign == "/" and before in _BEFORE_REGEX and _REGEX.match(script, at)) or _TOKEN.match(script, at)
-            if braces and sign in "{}":
-                braces[-1] += 1 if sign == "{" else -1
-            if found and not found[0].isspace() and not found[0].startswith(("//", "/*")):
-                before = found[0]
-        if not found:
-            raise ValueError(f"it is no script here: {script[at : at + 60]!r}")
-        yield script[at : found.end()]
-        at = found.end()
 
 
 class _Reader:

@@ -1,5 +1,5 @@
-"""Strips scripts and styles of what only their readers need: comments and indentation, and in scripts the line breaks
-and spaces beside signs. It is a quarter of what would be sent.
+"""Strips scripts and styles of what only their readers need: comments, indentation, line breaks, and spaces.
+It is a quarter of what would be sent.
 
 Statements and texts stay as they are. rjsmin, a library for the same, takes spaces out of templates that lie in
 templates.
@@ -9,19 +9,12 @@ from __future__ import annotations
 
 import re
 
+from raftsched.ui.lexing import is_gap, tokens_of
+
 # A comment at the end of a line. What has a quote in it stays: it may be the end of a text that only looks like one.
 _AT_END = re.compile(r"""\s(?://\s[^"'`]*|/\*[^"'`*]*\*/)$""")
-# Texts, templates, and regular expressions, which come after a sign that no division comes after.
-_AS_IS = re.compile(
-    r"""("(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`"""
-    r"""|(?:(?<=[(\[!])|(?<=[(,=:?&|>] )|(?<=return ))/(?![/*])(?:\[(?:[^\]\\]|\\.)+\]|[^/\\\[]|\\.)+/)"""
-)
-_OPERATOR = re.compile(r"(?:^| )(?![-+] [-+])([-+*/%=<>|&?:^!]+) ")
-_BRACKET = re.compile(r" ?([{}()\[\],;:]) ?")
-_UNSURE = re.compile(r"[`']|(?<! )/|/(?![ =])")  # a template in a template, or a slash that is no division
-_OPENS = ("(", "[", "{", ",")
-_CLOSES = (")", "]", "}")
-_GOES_ON = (*_CLOSES, ".", "?", ":", "&", "|")
+_TEXT = re.compile(r'("[^"\n]*")')
+_WORD = re.compile(r"[\w$#]")
 
 
 def slim(source: str) -> str:
@@ -44,24 +37,42 @@ def slim(source: str) -> str:
 
 
 def tight(script: str) -> str:
-    """Returns a slim script without spaces beside signs, and without line breaks inside brackets and what stands
-    only before such a break."""
+    """Returns a script without comments, spaces and line breaks, with `let` for `const`, and with declarations that
+    follow each other as one. It must have a semicolon wherever one may stand."""
     made: list[str] = []
-    for line in map(_tightened, script.splitlines()):
-        before = made[-1] if made else ""
-        goes_on = before.endswith(_OPENS) or line.startswith(_GOES_ON)
-        if "//" in before or not goes_on:
-            made.append("\n" if made else "")
-        elif line.startswith(_CLOSES) and before.endswith((",", ";")):
-            made[-1] = before[:-1]
-        made.append(line)
+    declares = [False]  # of each bracket that is open: whether what is said in it now is a declaration
+    gap = False
+    for said in tokens_of(script):
+        if is_gap(said):
+            gap = True
+            continue
+        token = "let" if said == "const" else said
+        before = made[-1] if made else ";"
+        if token == "let" and before == ";" and declares[-1]:
+            made[-1] = ","
+        else:
+            words = _WORD.match(before[-1]) and _WORD.match(token)
+            signs = token in ("+", "-", "/") and before[-1] == token
+            if token == "}" and before == ";":
+                made.pop()
+            made.append(f" {token}" if gap and (words or signs) else token)
+        gap = False
+        if token in ("(", "[", "{") or (token[-2:] == "${" and token[0] == "`"):
+            declares.append(False)
+        elif token[0] in ")]}" and token[-2:] != "${":
+            declares.pop()
+        elif before in (";", "{") or (before == "}" and token == "let"):
+            declares[-1] = token == "let"
     return "".join(made) + "\n"
 
 
-def _tightened(line: str) -> str:
-    parts = _AS_IS.split(line)
-    if any(part[0] == "`" and part.count("{") != part.count("}") for part in parts[1::2]):
-        return line
-    if any(_UNSURE.search(part) for part in parts[::2]):
-        return line
-    return "".join(part if at % 2 else _BRACKET.sub(r"\1", _OPERATOR.sub(r"\1", part)) for at, part in enumerate(parts))
+def tight_style(style: str) -> str:
+    """Returns a slim style sheet without spaces beside signs, and without the last semicolon of a rule."""
+    parts = _TEXT.split(style)
+    return "".join(part if at % 2 else _tight_rules(part) for at, part in enumerate(parts))
+
+
+def _tight_rules(rules: str) -> str:
+    rules = re.sub(r"\s*([;,>])\s*", r"\1", rules)
+    rules = re.sub(r";?\s*([{}])\s*", r"\1", rules)
+    return re.sub(r"(?<=[\w-]): ", ":", rules)

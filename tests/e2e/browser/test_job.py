@@ -376,7 +376,7 @@ def test_what_follows_what_is_drawn_and_its_workflow_shown(world: World, tab: Ta
     page = opened(world, tab, "job/extract", "?tab=graph")
     graph = page.get_by_role("group", name="Graph of jobs")
     expect(graph.get_by_role("link")).to_have_count(4)
-    assert [box.get_attribute("aria-label") for box in graph.get_by_role("link").all()] == [
+    assert [(box.get_attribute("aria-label") or "").split(":")[0] for box in graph.get_by_role("link").all()] == [
         f"job/{name}" for name in ("extract", "load", "check", "publish")
     ]
     expect(graph.locator(".graph-line")).to_have_count(5)
@@ -393,6 +393,6 @@ def test_what_follows_what_is_drawn_and_its_workflow_shown(world: World, tab: Ta
     expect(page.get_by_text("✓ succeeded 3 succeeded")).to_be_visible()  # a run may have succeeded on n3, too
     expect(page.get_by_role("button", name="Rerun downstream")).to_be_visible()
     expect(page.get_by_role("button", name="Kill the workflow")).to_have_count(0)  # it is over
-    runs.filter(has_text="job/check").get_by_role("link").click()
+    runs.filter(has_text="check").get_by_role("link").click()
     expect(page.get_by_role("main")).to_contain_text("Started by")
     assert not axe.violations(page)

@@ -22,6 +22,9 @@ LINES = {
     "/ui/jobs?q=billing/rep&state=SUSPENDED&label=a=b": (
         "jobs list --state SUSPENDED --label a=b -N billing --name-contains rep"
     ),
+    "/ui/jobs?health=failing&sort=next": "jobs list --failing",
+    "/ui/jobs?health=late&owner=ana": "jobs list --owner ana --late",
+    "/ui/runs?late=true": "runs list --late",
     "/ui/jobs/new": "jobs create --help",
     "/ui/jobs/1m8qwcmc40000": "runs list --job 1m8qwcmc40000",
     "/ui/jobs/1m8qwcmc40000?state=FAILED": "runs list --job 1m8qwcmc40000 --state FAILED",
@@ -80,8 +83,6 @@ def reads(line: str) -> None:
         if not isinstance(command, click.Group):
             return
         words = [*context._protected_args, *context.args]
-        if words[0] == "runs" and command.get_command(context, "runs") is None:
-            words[0] = "instances"
         name, found, words = command.resolve_command(context, words)
         assert found is not None, line
         command = found
@@ -230,10 +231,12 @@ def test_a_graph_is_as_wide_as_its_place(tab: Tab, room: int, count: int, chain:
         [graph, room],
     )
     assert found["width"] <= room + 1
-    boxes = {(place["x"], place["y"]) for place in found["at"]}
-    assert len(boxes) == count + 1  # none lies on another
-    assert max(place["x"] for place in found["at"]) + found["box"]["width"] <= found["width"] + 1
-    assert max(place["y"] for place in found["at"]) + found["box"]["height"] <= found["height"] + 1
+    boxes = sorted((place["y"], place["x"], place["x"] + place["wide"]) for place in found["at"])
+    assert len(boxes) == count + 1
+    assert all(a[2] < b[1] for a, b in pairwise(boxes) if a[0] == b[0])  # none lies on another
+    assert min(place["x"] for place in found["at"]) >= 0
+    assert max(place["x"] + place["wide"] for place in found["at"]) <= room + 1
+    assert max(place["y"] for place in found["at"]) + found["high"] <= found["height"] + 1
 
 
 @pytest.mark.parametrize(

@@ -49,31 +49,33 @@ export function commonOf(names) {
 
 /**
  * Returns the boxes of a drawing that is as wide as there is room: layers from left to right, or where these do not fit,
- * from top to bottom. `{width, height, box: {width, height}, down, at: Map(name -> {x, y})}`, in px.
+ * from top to bottom. `{width, height, high, down, at: Map(name -> {x, y, wide})}`, in px.
  */
 export function layout(graph, room, high) {
-  const found = [...places(graph)];
   const layers = [];
-  for (const [name, { column }] of found) (layers[column] ??= []).push(name);
+  for (const [name, { column }] of places(graph)) (layers[column] ??= []).push(name);
   const [near, far] = LAYERS_APART;
   const [least, most] = BOX_WIDE;
   const down = layers.length * (least + near) - near > room;
-  const longest = Math.max(0, ...layers.map((layer) => layer.length));
-  // From top to bottom a layer may have several lines of boxes.
-  const side = down ? Math.min(longest, Math.max(1, Math.floor((room + GRAPH_GAP) / (least + GRAPH_GAP)))) : layers.length;
-  const across = down ? GRAPH_GAP : Math.max(near, Math.min(far, (room - side * least) / Math.max(1, side - 1)));
-  const wide = Math.floor(Math.max(least, Math.min(most, (room - (side - 1) * across) / side)));
+  const fit = (count, apart) => Math.floor(Math.max(least, Math.min(most, (room - (count - 1) * apart) / count)));
+  const across = Math.max(near, Math.min(far, (room - layers.length * least) / Math.max(1, layers.length - 1)));
+  const side = Math.max(1, Math.floor((room + GRAPH_GAP) / (least + GRAPH_GAP))); // boxes of a line, from top to bottom
   const at = new Map();
   let y = 0;
   layers.forEach((layer, column) => {
+    const wide = down ? fit(Math.min(layer.length, side), GRAPH_GAP) : fit(layers.length, across);
     layer.forEach((name, row) => {
-      const [x, line] = down ? [row % side, Math.floor(row / side)] : [column, row];
-      at.set(name, { x: x * (wide + across), y: (down ? y : 0) + line * (high + GRAPH_GAP) });
+      if (!down) return void at.set(name, { x: column * (wide + across), y: row * (high + GRAPH_GAP), wide });
+      const line = Math.floor(row / side);
+      const beside = Math.min(side, layer.length - line * side);
+      const left = (room - beside * (wide + GRAPH_GAP) + GRAPH_GAP) / 2;
+      at.set(name, { x: left + (row % side) * (wide + GRAPH_GAP), y: y + line * (high + GRAPH_GAP), wide });
     });
     if (down) y += Math.ceil(layer.length / side) * (high + GRAPH_GAP) + near - GRAPH_GAP;
   });
-  const height = Math.max(0, ...[...at.values()].map((place) => place.y)) + high;
-  return { box: { width: wide, height: high }, down, width: side * (wide + across) - across, height, at };
+  const boxes = [...at.values()];
+  const height = Math.max(0, ...boxes.map((box) => box.y)) + high;
+  return { width: Math.max(0, ...boxes.map((box) => box.x + box.wide)), height, high, down, at };
 }
 
 class Graph extends View {
@@ -112,16 +114,16 @@ class Graph extends View {
     );
   }
 
-  #box({ name, id, state, when }, { at, box }, common) {
+  #box({ name, id, state, when }, { at, high }, common) {
     const { own, runs } = this.#shown;
-    const { x, y } = at.get(name);
+    const { x, y, wide } = at.get(name);
     const run = runs?.get(name);
-    const letters = Math.floor((box.width - 10) / LETTER);
+    const letters = Math.floor((wide - 10) / LETTER);
     const short = name.slice(common.length);
     const says = run ? stateText(run) : runs ? "not started" : "";
     const full = `${name}: ${says || when || "it does not exist"}`;
     const text = (words, down, kind) =>
-      h("text", { x: x + box.width / 2, y: y + down, class: kind, "text-anchor": "middle" }, words);
+      h("text", { x: x + wide / 2, y: y + down, class: kind, "text-anchor": "middle" }, words);
     const drawn = [
       h("title", null, full),
       h("rect", {
@@ -133,11 +135,12 @@ class Graph extends View {
         ],
         x,
         y,
-        ...box,
+        width: wide,
+        height: high,
         rx: 5,
       }),
       text(short.length > letters ? `${short.slice(0, letters - 1)}…` : short, runs ? 18 : 19, "graph-name"),
-      runs ? text(run ? `${MARKS[run.state]} ${says}` : says, 35, "graph-state") : null,
+      runs ? text(run ? stateOf(run, letters) : says, 35, "graph-state") : null,
     ];
     const href = run ? `/ui/runs/${encodeURIComponent(run.id)}` : id && `/ui/jobs/${encodeURIComponent(id)}?tab=graph`;
     return href ? h("a", { key: name, href, "aria-label": full }, drawn) : h("g", { key: name }, drawn);
@@ -155,15 +158,21 @@ export function jobGraph(graph, own, runs) {
   return h("rs-graph", { ".shown": { graph, own, runs } });
 }
 
+/** Returns the state of a run with its mark, and with its length where there is room. */
+function stateOf(run, letters) {
+  const words = `${MARKS[run.state]} ${stateText(run)}`;
+  return words.length > letters + 2 ? `${MARKS[run.state]} ${stateText({ ...run, took: null })}` : words;
+}
+
 function stateText({ state, took }) {
   return state.toLowerCase().replaceAll("_", " ") + (took === null ? "" : ` ${duration(took)}`);
 }
 
-function line({ from, to, kind, mode, on }, { at, box, down }) {
+function line({ from, to, kind, mode, on }, { at, high, down }) {
   const [a, b] = [at.get(from), at.get(to)];
   if (!a || !b) return null;
-  const [x1, y1] = down ? [a.x + box.width / 2, a.y + box.height] : [a.x + box.width, a.y + box.height / 2];
-  const [x2, y2] = down ? [b.x + box.width / 2, b.y] : [b.x, b.y + box.height / 2];
+  const [x1, y1] = down ? [a.x + a.wide / 2, a.y + high] : [a.x + a.wide, a.y + high / 2];
+  const [x2, y2] = down ? [b.x + b.wide / 2, b.y] : [b.x, b.y + high / 2];
   const bend = Math.abs(down ? y2 - y1 : x2 - x1) / 2;
   const words = kind === "condition" ? "waits for a success of" : `follows, once it has ${on},`;
   const curve = down ? `${x1} ${y1 + bend} ${x2} ${y2 - bend}` : `${x1 + bend} ${y1} ${x2 - bend} ${y2}`;

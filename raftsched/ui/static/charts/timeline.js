@@ -32,7 +32,7 @@ export function timeline(rows, { axis = "since", now = null } = {}) {
             { href: row.href, class: "timeline-row" },
             h("span", { class: "timeline-label" }, row.label),
             barOf(row, scale),
-            h("span", { class: "timeline-aside" }, row.aside),
+            h("span", { class: "timeline-aside", title: row.aside }, row.aside),
           ),
         ),
       ),

@@ -18,9 +18,9 @@ const CREATES = ["jobs create --help"];
 const VIEWS = {
   "/ui": () => [["cluster status", "runs list --state RUNNING"], ["/v1/stats/now"]],
   "/ui/jobs": (_, query) => {
-    const { q = "", ...rest } = query;
+    const { q = "", health, ...rest } = query;
     const slash = q.indexOf("/");
-    const asked = { ...rest, ...(slash > 0 && { namespace: q.slice(0, slash) }) };
+    const asked = { ...rest, [health]: "true", ...(slash > 0 && { namespace: q.slice(0, slash) }) };
     const part = q.slice(slash + 1);
     return [
       [`jobs list${options(asked, JOB_OPTIONS)}${part && ` --name-contains ${quoted(part)}`}`],

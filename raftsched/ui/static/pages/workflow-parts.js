@@ -122,7 +122,7 @@ function barsOf(run, common, now) {
   return {
     key: id,
     href: `/ui/runs/${encodeURIComponent(id)}`,
-    label: h("span", { class: "gantt-label" }, h("span", { "aria-hidden": "true" }, MARKS[state]), ` ${name}`),
+    label: h("span", { class: "gantt-label", title: name }, h("span", { "aria-hidden": "true" }, MARKS[state]), ` ${name}`),
     aside: began === null ? words : duration(to - began),
     text: `${name}: waited ${waited}${began === null ? "" : `, ran ${duration(to - began)} on ${executorOf(run)}`}, ${words}`,
     node,

@@ -3,7 +3,7 @@
 import { empty, heading } from "../components/basics.js";
 import { ListPage, namespaceOf } from "../components/list-page.js";
 import { savedFilters } from "../components/saved.js";
-import { virtualList } from "../components/virtual-list.js";
+import { named, second, virtualList } from "../components/virtual-list.js";
 import { get } from "../core/api.js";
 import { define } from "../core/element.js";
 import { absolute, ago, duration, moment, plural } from "../core/format.js";
@@ -92,8 +92,8 @@ const WORKFLOW_COLUMNS = [
     title: "First job",
     class: "col-name",
     cell: (row) => [
-      h("a", { href: workflowLink(row), tabindex: "-1" }, row.job?.split("/").at(-1) ?? row.id),
-      h("span", { class: "second" }, row.job?.split("/")[0] ?? "", row.reruns ? ` · rerun ${plural(row.reruns, "time")}` : ""),
+      named(row.job?.split("/").at(-1) ?? row.id, workflowLink(row)),
+      second([row.job?.split("/")[0], row.reruns ? `rerun ${plural(row.reruns, "time")}` : ""]),
     ],
   },
   { title: "State", class: "col-state", cell: ({ state }) => workflowBadge(state) },
@@ -104,7 +104,7 @@ const WORKFLOW_COLUMNS = [
       const all = Object.values(counts).reduce((sum, one) => sum + one, 0);
       return [
         h("span", null, `${all - counts.active} of ${all}${exact ? "" : " or more"} ended`),
-        h("span", { class: "second", title: countsText(counts) }, countsText(counts)),
+        second([countsText(counts)]),
       ];
     },
   },
@@ -113,7 +113,7 @@ const WORKFLOW_COLUMNS = [
     class: "col-next",
     cell: ({ scheduled_at: iso }) => {
       const at = moment(iso);
-      return [h("time", { datetime: iso, title: iso }, ago(at)), h("span", { class: "second" }, absolute(at))];
+      return [h("time", { datetime: iso, title: iso }, ago(at)), second([absolute(at)])];
     },
   },
   {
