@@ -70,7 +70,8 @@ def cluster(*nodes: dict[str, Any], **changes: Any) -> dict[str, Any]:
     ("seen", "words"),
     [
         (cluster(node("n1"), node("n2"), node("n3")), []),
-        (cluster(node("n1"), leader=None, waits_for="n2 is awaited."), ["No node leads now", "n2 is awaited."]),
+        (cluster(node("n1"), leader=None, waits_for="n2 is awaited."), ["n2 is awaited."]),
+        (cluster(node("n1"), leader=None), ["No node leads now."]),
         (cluster(node("n1"), paused=True), ["paused"]),
         (cluster(node("n1"), node("n2"), node("n3", alive=False)), ["n3 does not answer. No other may be lost."]),
         (cluster(node("n1", trouble="it waits for 7 (cat)")), ["n1 starts no runs: it waits for 7 (cat)."]),

@@ -230,3 +230,20 @@ def test_a_job_shows_how_its_last_run_ended(world: World, tab: Tab) -> None:
     rows = page.locator(".grid-body [role=row]")
     expect(rows.filter(has_text="failing").locator(".col-last")).to_contain_text("failed")
     expect(rows.filter(has_text="over").locator(".col-state")).to_contain_text("finished")
+
+
+def test_jobs_that_fail_and_runs_that_are_late_are_filtered(world: World, tab: Tab) -> None:
+    for name, shell in {"good": "true", "bad": "exit 3"}.items():
+        job = world.put(f"health/{name}", {**MANUAL, "handler": {"shell": shell}})
+        world.until(world.ask("POST", f"/v1/jobs/{job}/run", {})["id"], "SUCCEEDED", "FAILED")
+    page = tab.go("/ui/jobs?namespace=health")
+    expect(names(page)).to_have_text(["bad", "good"])
+    page.get_by_label("Health").select_option("failing")
+    expect(names(page)).to_have_text(["bad"])
+    page.get_by_label("Health").select_option("late now")
+    expect(page.get_by_text("No job matches")).to_be_visible()
+    tab.go("/ui/?namespace=health")
+    page.locator(".tile", has_text="Late").click()
+    page.wait_for_url(re.compile(r"/ui/runs\?.*late=true"))
+    expect(page.get_by_label("Start", exact=True)).to_have_value("true")
+    expect(page.get_by_text("No runs here")).to_be_visible()  # runs that were started by hand are never late

@@ -18,6 +18,7 @@ import { termsChart } from "../charts/terms.js";
 import { del, post } from "../core/api.js";
 import { Page, define } from "../core/element.js";
 import { moment, number, plural } from "../core/format.js";
+import { health } from "../core/health.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { backupCard } from "./cluster/backup.js";
@@ -110,7 +111,7 @@ export class ClusterPage extends Page {
       shown(terms, ({ items }) => {
         if (!items.length) return empty("Nobody has led yet", "The first leadership is written down when it begins.");
         const last = cluster.nodes.find((node) => node.id === items[0].leader);
-        const ended = cluster.leader ? null : (moment(last?.last_heartbeat_at) ?? now);
+        const ended = cluster.leader ? null : (moment(last?.last_heartbeat_at) ?? (health.led || now));
         const rows = this.#allTerms ? items : items.slice(0, TERMS_SHOWN);
         return [
           termsChart(items, { from: now - TERMS_MS, now, ended }),

@@ -109,6 +109,7 @@ export class JobPage extends Page {
                 { href: `/ui/runs/${encodeURIComponent(last_instance)}` },
                 timeOf(last),
                 last_executor ? ` on ${last_executor}` : "",
+                job.last_state && last_end_at >= last_start_at ? [" ", stateBadge(job.last_state)] : null,
               )
             : null,
         ],

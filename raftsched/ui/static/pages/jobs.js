@@ -14,7 +14,7 @@ import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { ACTIONS, actOnMany } from "./jobs/bulk.js";
 
-const JOB_LIST_FIELDS = "id,name,namespace,owner,state,trigger,triggers,next_fire_at,active,failures_in_a_row,error,resumes_at";
+const JOB_LIST_FIELDS = "id,name,namespace,owner,state,trigger,triggers,next_fire_at,active,failures_in_a_row,last_state,last_end_at,last_instance,error,resumes_at";
 const JOB_STATES = ["SCHEDULED", "SUSPENDED", "NEW", "EXPIRED"];
 const CHOICES = [["", "any"], ...JOB_STATES.map((state) => [state, stateWords(state)])];
 const HEALTH = [
@@ -264,9 +264,10 @@ const JOB_COLUMNS = [
 ];
 
 /** Returns how the newest run that ended went, and when; how many failed in a row where that is more than one. */
-function lastCell({ id, failures_in_a_row: failures }, runs) {
-  const last = runs.get(id)?.find((run) => run.ended_at && run.state !== "SKIPPED");
-  if (!last) return h("span", { class: "muted" }, "–");
+function lastCell({ id, failures_in_a_row: failures, ...job }, runs) {
+  const read = runs.get(id)?.find((run) => run.ended_at && run.state !== "SKIPPED");
+  const last = read ?? { id: job.last_instance, state: job.last_state, ended_at: job.last_end_at };
+  if (!last.state) return h("span", { class: "muted" }, "–");
   const when = ago(moment(last.ended_at));
   return [
     h("a", { href: `/ui/runs/${encodeURIComponent(last.id)}`, tabindex: "-1" }, stateBadge(last.state)),

@@ -302,10 +302,14 @@ export class RunPage extends Page {
         cell: (row) => (row.started_at ? duration((moment(row.ended_at) ?? Date.now()) - moment(row.started_at)) : "–"),
       },
       { title: "Exit", number: true, cell: (row) => row.exit_code ?? "–" },
-      { title: "Error", cell: (row) => tellingLine(row.error), class: "run-note" },
+      one.attempts.some((row) => row.error) && {
+        title: "Error",
+        cell: (row) => tellingLine(row.error),
+        class: "run-note",
+      },
       { title: "Output", number: true, cell: (row) => (row.output ? bytes(row.output.size) : "–") },
     ];
-    return [bars(one, Date.now()), table(columns, one.attempts, { key: (row) => row.number, caption: "Attempts" })];
+    return [bars(one, Date.now()), table(columns.filter(Boolean), one.attempts, { key: (row) => row.number, caption: "Attempts" })];
   }
 
   #output(one) {

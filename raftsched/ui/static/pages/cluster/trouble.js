@@ -13,7 +13,7 @@ export function troubles(cluster) {
   const say = (bad, text) => found.push({ bad, text });
   const { nodes, leader } = cluster;
   if (!leader)
-    say(true, `No node leads now. ${cluster.waits_for ? `Node ${cluster.node} says: ${cluster.waits_for}` : ""}`.trim());
+    say(true, cluster.waits_for ?? "No node leads now.");
   if (cluster.paused) say(false, "The cluster is paused: nothing is started on any node until it is resumed.");
   const voters = nodes.filter((node) => node.voter);
   const down = nodes.filter((node) => !node.alive);
