@@ -11,8 +11,32 @@ from typing import Any
 import click
 
 from raftsched.cli.failures import Failure
-from raftsched.config.flags import METAVARS, Flag, flags_of, help_of, names_of
+from raftsched.cli.lazy import in_section
+from raftsched.config.flags import METAVARS, NODE, WORKER, Flag, flags_of, help_of, names_of
 from raftsched.errors import Exit, StartupError
+
+# The sections of the help, each up to the flag that begins the next one, in the order of flags.py.
+SECTIONS: Mapping[str, Mapping[str, str]] = {
+    NODE: {
+        "id": "Which node it is",
+        "cluster_key_file": "Keys and certificates between nodes",
+        "slots": "What it takes",
+        "join": "Log and elections",
+        "output_keep": "What runs print",
+        "grace": "How it ends",
+        "connections_max": "HTTP",
+        "weight": "How it runs jobs",
+        "log_format": "Its own log and traces",
+        "executors": "What jobs may do",
+    },
+    WORKER: {
+        "server": "Which worker it is",
+        "slots": "What it takes",
+        "weight": "How it runs jobs",
+        "log_format": "Its own log and traces",
+        "executors": "What jobs may do",
+    },
+}
 
 CONFIG = click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
 
@@ -20,12 +44,13 @@ CONFIG = click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", hel
 def options_of(command: str, **after: Callable[[Any], Any]) -> list[Callable[[Any], Any]]:
     """Returns the options of "node" or "worker", in the order of the help. `after`: further ones, each by the name of
     the flag that it follows."""
-    found = []
+    found, title = [], ""
     for flag in flags_of(command):
-        found.append(_option(flag, command))
+        title = SECTIONS[command].get(flag.name, title)
+        found.append(in_section(title, _option(flag, command)))
         if flag.name in after:
-            found.append(after[flag.name])
-    return [*found, CONFIG]
+            found.append(in_section(title, after[flag.name]))
+    return [*found, in_section(next(iter(SECTIONS[command].values())), CONFIG)]
 
 
 def _option(flag: Flag, command: str) -> Callable[[Any], Any]:

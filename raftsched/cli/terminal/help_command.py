@@ -7,8 +7,20 @@ import click
 from raftsched.cli.lazy import Command
 
 
+def _next(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
+    """Returns the commands below those that are there."""
+    context, command = ctx.find_root(), ctx.find_root().command
+    for word in ctx.params.get("words") or ():
+        below = command.get_command(context, word) if isinstance(command, click.Group) else None
+        if below is None:
+            return []
+        context, command = click.Context(below, info_name=word, parent=context), below
+    names = command.list_commands(context) if isinstance(command, click.Group) else []
+    return [name for name in names if name.startswith(begun)]
+
+
 @click.command("help", cls=Command)
-@click.argument("words", metavar="[COMMAND]...", nargs=-1)
+@click.argument("words", metavar="[COMMAND]...", nargs=-1, shell_complete=_next)
 @click.pass_context
 def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
     """Show all commands with a line for each, or the help of one, as its --help does.

@@ -8,9 +8,11 @@ from typing import cast
 import click
 import pytest
 
+from raftsched.cli.cluster.running import SECTIONS as SECTIONS_OF
 from raftsched.cli.jobs.create import HELP, create
 from raftsched.cli.lazy import sections
 from raftsched.cli.main import SECTIONS, cli
+from raftsched.config.flags import NODE, WORKER, flags_of
 from tests.unit.cli.house import run
 
 LINES = 40
@@ -74,6 +76,15 @@ def test_create_has_its_options_in_sections_the_ten_usual_first() -> None:
     assert [name for names in HELP.values() for name in names] == [
         str(option.name) for title in HELP for option in shown[title]
     ]
+
+
+@pytest.mark.parametrize("command", [NODE, WORKER])
+def test_each_flag_of_a_process_is_in_a_section(command: str) -> None:
+    found = cast(click.Group, cli).get_command(click.Context(cli), command)
+    assert found is not None
+    titles = list(SECTIONS_OF[command].values())
+    assert [title for title in sections(found.params) if title != "Common"] == titles
+    assert SECTIONS_OF[command].keys() <= {flag.name for flag in flags_of(command)}
 
 
 def test_runs_has_a_second_name_that_is_said_and_not_listed() -> None:

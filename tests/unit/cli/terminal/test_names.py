@@ -96,6 +96,9 @@ def offered(line: str, **env: str) -> list[str]:
         ("workers get ", ["w1"]),
         ("tokens revoke ", ["0d3k5xw2a9f4t"]),
         ("namespaces get d", ["default"]),
+        ("help jobs cr", ["create"]),
+        ("help cluster members a", ["add"]),
+        ("help dl", ["dlq"]),
     ],
 )
 def test_names(line: str, names: list[str]) -> None:
