@@ -1,13 +1,14 @@
-"""Makes what the packages carry beside the source: native parts, the documentation for `/ui/docs/`, and the commit.
+"""Makes what the packages carry beside the source: native parts, documentation for `/ui/docs/`, man pages, the commit.
 
 hatchling calls it for each wheel and sdist; `python hatch_build.py` builds the native parts in place, `python
-hatch_build.py docs` the documentation. The sdist has documentation and commit, and a wheel that is built from it takes
+hatch_build.py docs` the documentation. The sdist has all but the native parts, and a wheel that is built from it takes
 them over. Each is left out where it cannot be made, and the package does without it:
 
 - Native parts are small programs and libraries in C, made with whatever C compiler is there. They know nothing of
   Python's own interface, so one wheel serves all versions of it on one kind of machine. An editable installation has
   them, too.
-- The documentation (`scripts/website/built_in.py`) needs a checkout, what requirements.lock names, and seconds.
+- The documentation (`scripts/website/built_in.py`) and the man pages (`raftsched man`) need a checkout, what
+  requirements.lock names, and seconds.
 - The commit is RAFTSCHED_COMMIT, or that of the checkout. `raftsched --version` says it.
 
 RAFTSCHED_PROJECT_URL, when it is set, is the address of the repository: the metadata of the packages name it.
@@ -27,7 +28,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-DOCS = Path("raftsched", "ui", "docs.json.xz")
+MANUAL = Path("manual")  # share/man of the wheel; a name that .gitignore has is left out of the wheel, too
+DOCS = Path("raftsched", "ui", "docs.json.br")
 COMMIT = Path("raftsched", "commit.txt")
 PLACE = Path("raftsched", "worker", "native")
 FLAGS = ("-std=c11", "-Os", "-g0", "-s", "-Wall", "-Wextra", "-Wl,--build-id=none", "-Wl,-z,relro,-z,now")
@@ -84,17 +86,30 @@ def _compile(source: Path, file: Path, attempts: tuple[tuple[str, ...], ...], mo
 def build_docs(root: Path) -> Path | None:
     """Builds the documentation in place. Returns its file: where it cannot be built, that of an sdist, or None."""
     file = root / DOCS
+    return file if _made(root, file, "-m", "scripts.website.built_in") else None
+
+
+def build_manual(root: Path) -> Path | None:
+    """Writes the man pages. Returns their directory: where they cannot be made, that of an sdist, or None."""
+    folder = root / MANUAL
+    return folder if _made(root, folder, "-m", "raftsched", "man", inside="man1") else None
+
+
+def _made(root: Path, place: Path, *arguments: str, inside: str = "") -> bool:
+    """Returns whether a file or folder is there. A checkout makes it anew, by a program of it that is told where."""
     if (root / "scripts" / "website").is_dir():
-        beside = file.with_name(f".{file.name}.{os.getpid()}")
-        command = [sys.executable, "-B", "-m", "scripts.website.built_in", str(beside)]
+        beside = place.with_name(f".{place.name}.{os.getpid()}")
+        beside.parent.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-B", *arguments, str(beside / inside)]
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        for old in (place, *([beside] if done.returncode else [])):
+            shutil.rmtree(old) if old.is_dir() else old.unlink(missing_ok=True)
         if done.returncode == 0:
-            beside.rename(file)
+            beside.rename(place)
         else:
-            file.unlink(missing_ok=True)
             last = (done.stderr.strip().splitlines() or ["?"])[-1]
-            print(f"{file.name} is not built, nodes have no /ui/docs/: {last}", file=sys.stderr)
-    return file if file.exists() else None
+            print(f"{place.relative_to(root)} is not built, the package is without: {last}", file=sys.stderr)
+    return place.exists()
 
 
 def write_commit(root: Path) -> Path | None:
@@ -127,6 +142,12 @@ class Parts(BuildHookInterface[Any]):
                 build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
         if version != "editable":  # which looks for both where they are
             made += [file for file in (build_docs(root), write_commit(root)) if file]
+            manual = build_manual(root)
+            if manual:
+                if self.target_name == "wheel":
+                    build_data["shared_data"][str(manual)] = "share/man"
+                else:
+                    build_data["force_include"][str(manual)] = MANUAL.as_posix()
         build_data["artifacts"] += [f"/{file.relative_to(root).as_posix()}" for file in made]
 
 

@@ -81,12 +81,14 @@ def lacking(wheel: Path, source: Path) -> list[str]:
     sources = ("DESIGN.md", "*.c")
     files = (path for path in (source / "raftsched").rglob("*") if path.is_file() and not any(map(path.match, sources)))
     wanted = {path.relative_to(source).as_posix() for path in files} | {
-        "raftsched/ui/docs.json.xz",
+        "raftsched/ui/docs.json.br",
         "raftsched/commit.txt",
     }
     wanted |= {f"{release}.dist-info/{name}" for name in about}
     units = (path.name for path in (source / "deploy" / "systemd").iterdir())
     wanted |= {f"{release}.data/data/share/raftsched/systemd/{name}" for name in units}
+    manual = (path.name for path in (source / "manual" / "man1").iterdir())
+    wanted |= {f"{release}.data/data/share/man/man1/{name}" for name in manual}
     return [f"lacks {name}" for name in sorted(wanted - names)] + [f"carries {name}" for name in sorted(names - wanted)]
 
 

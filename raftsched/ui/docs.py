@@ -1,6 +1,6 @@
 """The documentation as a node serves it at `/ui/docs/`: pages, their navigation, and what their search looks through.
 
-`docs.json.xz` beside this has the articles (`scripts/website/built_in.py` makes it, the build puts it into the wheel);
+`docs.json.br` beside this has the articles (`scripts/website/built_in.py` makes it, the build puts it into the wheel);
 `docs_theme/` has what is around them. It is read when somebody first asks for it, and takes some megabytes from then
 on. A checkout may have none.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import lzma
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -18,12 +17,14 @@ from html import escape, unescape
 from importlib import resources
 from typing import Any
 
+import brotli
+
 from raftsched.ui.files import File
 from raftsched.ui.slim import slim
 
 HOME = "/ui/docs/"
 ASSETS = "/ui/docs/assets"
-PACKED = "docs.json.xz"
+PACKED = "docs.json.br"
 INDEX = "search.json"
 _THEME = ("docs.js", "search.js", "docs.css", "page.html")
 _SHARED = {"theme.js": "theme.js", "icon.svg": "icon.svg", "tokens.css": "style/tokens.css"}  # of the page
@@ -40,7 +41,7 @@ class Docs:
 
     def __init__(self, packed: bytes, theme: dict[str, bytes]) -> None:
         """`theme`: the files of `docs_theme` and those that it shares with the page, by their names."""
-        content = json.loads(lzma.decompress(packed))
+        content = json.loads(brotli.decompress(packed))
         self._pages: dict[str, dict[str, Any]] = {page["address"]: page for page in content["pages"]}
         self._nav: list[Entry] = [(title, within) for title, within in content["nav"]]
         self.words = content["words"]

@@ -101,10 +101,7 @@ SUBJECTS = (
     Subject(("raftsched/ui/",), ("tests/unit/ui", "tests/e2e/browser"), "`./scripts/bench page`"),
     Subject(("deploy/",), ("tests/unit/docs", *_e2e("kubernetes", "virtual_machines", "proxies", "systemd", "watch"))),
     Subject(("raftsched/metrics.py", "raftsched/samples.py"), ("tests/unit/docs", *_e2e("watch"))),
-    Subject(
-        ("pyproject.toml", "requirements.lock", "scripts/build.py", "hatch_build.py", "scripts/make_formula.py"),
-        _e2e("packages", "startup"),
-    ),
+    Subject(("pyproject.toml", "requirements.lock", "scripts/build.py", "hatch_build.py"), _e2e("packages", "startup")),
     Subject(
         (
             *("docs/", "README.md", "ARCHITECTURE.md", DESIGN, "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import json
-import lzma
 import posixpath
 import re
 import sys
@@ -18,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import brotli
 import markdown
 import yaml
 
@@ -129,7 +129,7 @@ def plain(text: str) -> str:
 def packed(content: dict[str, Any]) -> bytes:
     """Returns the file's bytes."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return lzma.compress(text.encode(), check=lzma.CHECK_CRC32, preset=9 | lzma.PRESET_EXTREME)
+    return brotli.compress(text.encode(), mode=brotli.MODE_TEXT, quality=11, lgwin=24)
 
 
 def main(arguments: list[str], make: Callable[[], dict[str, Any]] = bundle) -> None:

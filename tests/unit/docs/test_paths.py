@@ -15,7 +15,7 @@ PAGES = {
     for page in pages.site({}).pages.values()
     if page.source.endswith(".md") and not page.file and page.source != "CHANGELOG.md"  # which may name what is gone
 }
-_NAMED = re.compile(r"`\.?/?([a-z_][\w.-]*(?:/[\w.*-]+)*/(?:[\w*-]+\.(?:py|js|md|yml|json|txt|sh))?)[`:#]")
+_NAMED = re.compile(r"`(?:\./)?([a-z_][\w.-]*(?:/[\w.*-]+)*/(?:[\w*-]+\.(?:py|js|md|yml|json|txt|sh))?)[`:#]")
 BASES = (ROOT, ROOT / "raftsched", ROOT / "tests" / "unit")
 
 
