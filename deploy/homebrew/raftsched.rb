@@ -53,6 +53,7 @@ class Raftsched < Formula
     system(*pip, "--require-hashes", "-r", "installed.lock")
     system(*pip, buildpath)
     bin.install_symlink libexec/"bin/raftsched"
+    man1.install_symlink Dir[libexec/"share/man/man1/*"]
   end
 
   service do

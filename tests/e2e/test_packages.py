@@ -82,9 +82,14 @@ def test_the_wheel_carries_the_page_types_and_licence_and_says_what_it_is(built:
         names = wheel.namelist()
         (about,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         said = email.message_from_bytes(wheel.read(about))
-    for wanted in ("raftsched/py.typed", "raftsched/ui/static/index.html", "raftsched/ui/static/app.js"):
+    for wanted in (
+        *("raftsched/py.typed", "raftsched/ui/static/index.html", "raftsched/ui/static/app.js"),
+        *("raftsched/ui/docs.json.br", "raftsched/ui/docs_theme/page.html", "raftsched/commit.txt"),
+    ):
         assert wanted in names
     assert not [name for name in names if "test_" in name or "__pycache__" in name or "DESIGN" in name]
+    assert any(name.endswith("/share/man/man1/raftsched-jobs.1") for name in names)
+    assert "dev" not in (said.get_all("Provides-Extra") or ())
     assert said["License-Expression"] == "Apache-2.0"
     assert said["License-File"] == "LICENSE"
     assert said["Description-Content-Type"] == "text/markdown"
@@ -216,7 +221,8 @@ def ask(url: str, body: Any = None) -> Any:
 
 def test_a_wheel_installed_by_itself_is_a_cluster_that_runs_jobs(installed: Installed, built: dict[str, Path]) -> None:
     version = built["whl"].name.split("-")[1]
-    assert installed.run("raftsched", "--version") == f"raftsched {version}\n"
+    commit = build.git("rev-parse", "HEAD").decode()
+    assert installed.run("raftsched", "--version") == f"raftsched {version} ({commit[:12]})\n"
     where = installed.run("python", "-c", "import raftsched; print(raftsched.__file__)")
     assert where.startswith(str(installed.directory / "env"))
     with installed.dev() as url:
@@ -233,8 +239,9 @@ def test_a_wheel_installed_by_itself_is_a_cluster_that_runs_jobs(installed: Inst
         assert (
             row["result"] == installed.run("python", "-c", "import platform; print(platform.python_version())").strip()
         )
-        with urllib.request.urlopen(f"{url}/ui/", timeout=patient(30)) as page:
-            assert b"<html" in page.read()
+        for path in ("/ui/", "/ui/docs/", "/ui/docs/runbook/"):
+            with urllib.request.urlopen(url + path, timeout=patient(30)) as page:
+                assert b"<html" in page.read()
         assert installed.processes()
     assert not installed.processes(), "something is left"
 
