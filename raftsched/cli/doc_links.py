@@ -22,7 +22,8 @@ def docs_of(client: Client) -> str:
         answer = Http(client.servers, timeout=WAIT_S, token=client.token, trust=client.trust).request("GET", DOCS)
     except ClientError:
         return ""
-    return f"{answer.server}{DOCS}" if answer.status == 200 else ""
+    # Nodes that do not have them yet answer with the page whatever is asked for below /ui/; that does not link there.
+    return f"{answer.server}{DOCS}" if answer.status == 200 and DOCS.encode() in answer.body else ""
 
 
 def document_address(source: str, docs: str) -> str:

@@ -30,7 +30,7 @@ def check(name: str, options: Mapping[str, Any]) -> None:
     for field, why in _SAID_ELSEWHERE.items():
         if field in options:
             raise TypeError(f"{name}: {field} is not said of what is enqueued: {why}")
-    if "delay" in options and "at" in options:
+    if options.get("delay") is not None and options.get("at") is not None:
         raise ValueError(f"{name}: say delay or at, not both")
 
 

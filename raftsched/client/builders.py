@@ -58,7 +58,7 @@ def every(
 ) -> Trigger:
     """Returns a trigger that is due again and again: "10m", or a timedelta. `mode` "fixed_delay": counted from the end
     of each run."""
-    return _trigger("every", _duration("every", interval), {**more, **({"mode": mode} if mode else {})})
+    return _trigger("every", duration("every", interval), {**more, **({"mode": mode} if mode else {})})
 
 
 def rrule(rule: str, **more: Unpack[Dates]) -> Trigger:
@@ -80,7 +80,7 @@ def at(time: Moment) -> Trigger:
 
 def in_(delay: Duration) -> Trigger:
     """Returns a trigger that is due once, so long after the job is created."""
-    return {"in": _duration("in", delay)}
+    return {"in": duration("in", delay)}
 
 
 def after(
@@ -119,7 +119,7 @@ def _text(name: str, value: object, example: str) -> str:
     return value
 
 
-def _duration(name: str, value: object) -> Duration:
+def duration(name: str, value: object) -> Duration:
     """Returns it as it is. Raises ValueError for what is none, or negative."""
     if isinstance(value, timedelta):
         if value < timedelta(0):

@@ -41,9 +41,12 @@ class Declaration:
         return f"{self.module}:{getattr(self.function, '__qualname__', '')}"
 
     def calls(self, function: Callable[..., Any]) -> None:
-        """Registers it for a function that is a handler. ValueError when another function has a job of that name."""
+        """Registers it for a function that is a handler. ValueError when another function has a job of that name, or
+        this one has it already. One that comes anew from the same place is of a module that is loaded again."""
         self.function = function
         before = registered.get((self.namespace, self.name))
+        if before is not None and before.function is function:
+            raise ValueError(f"job {self.name!r}: {self.place} has it twice; give one of them another name")
         if before is not None and before.place != self.place:
             raise ValueError(f"job {self.name!r}: {before.place} has this name already; give {self.place} another one")
         registered[self.namespace, self.name] = self

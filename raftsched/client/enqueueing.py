@@ -2,6 +2,8 @@
 
 The cluster is that of the client that was given, else of the node that runs in this program, else of the client that
 the environment describes, as `raftsched.Client()` reads it: one is kept for the whole program and closed at its end.
+Where the node has stopped and the environment names no cluster none is meant: what answers at the usual address of this
+machine may be another one.
 In a run nothing is kept, for the next run in its process may be another job's, with other rights.
 """
 
@@ -33,6 +35,7 @@ _VARIABLES = {
     "RAFTSCHED_CLIENT_CERT": "client_cert",
     "RAFTSCHED_CLIENT_KEY": "client_key",
 }
+_NAMING = ("RAFTSCHED_SERVER", "RAFTSCHED_CONTEXT")  # that name a cluster
 _CONTEXT, _INSECURE = "RAFTSCHED_CONTEXT", "RAFTSCHED_INSECURE"
 
 _Key = tuple[str | None, ...]
@@ -52,7 +55,10 @@ def job_of(
     fields.pop("client", None)
     delay, time, key = fields.pop("delay", None), fields.pop("at", None), fields.pop("key", None)
     job: dict[str, Any] = {**fields, "handler": {"call": name}}
-    job["trigger"] = builders.at(time) if time is not None else builders.in_("0s" if delay is None else delay)
+    if time is not None:
+        job["trigger"] = builders.at(time)
+    else:
+        job["trigger"] = {"in": builders.duration("delay", "0s" if delay is None else delay)}
     params = bound(function, args, kwargs)
     if params:
         job["params"] = params
@@ -137,7 +143,12 @@ def _loop_here() -> asyncio.AbstractEventLoop | None:
 
 def default_client() -> Client:
     """Returns the client that this process has for what its environment says: made when it is needed first, safe to use
-    from any thread, and closed at the end of the program."""
+    from any thread, and closed at the end of the program. Raises RuntimeError after a node of this program has stopped,
+    where the environment names no cluster."""
+    if running_nodes.ran() and not any(map(os.environ.get, _NAMING)):
+        raise RuntimeError(
+            "the node of this program has stopped; to enqueue elsewhere, say where: with client=, or RAFTSCHED_SERVER"
+        )
     key = tuple(os.environ.get(name) for name in (*_VARIABLES, _CONTEXT, _INSECURE))
     with _lock:
         found = _kept.get(key)

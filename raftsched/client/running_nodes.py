@@ -14,11 +14,13 @@ class RunningNode(NamedTuple):
 
 
 _running: list[RunningNode] = []
+_pids: set[int] = set()  # of processes in which a node runs, or ran
 
 
 def note(node: Any) -> None:
     """Notes a node that runs in the event loop of the caller."""
     _running.append(RunningNode(node, asyncio.get_running_loop(), os.getpid()))
+    _pids.add(os.getpid())
 
 
 def forget(node: Any) -> None:
@@ -30,6 +32,11 @@ def newest() -> RunningNode | None:
     """Returns the one that started last; None: none runs in this process."""
     here = [one for one in _running if one.pid == os.getpid() and not one.loop.is_closed()]
     return here[-1] if here else None
+
+
+def ran() -> bool:
+    """Returns whether one runs in this process, or ran."""
+    return os.getpid() in _pids
 
 
 def of(node: object) -> RunningNode | None:

@@ -18,6 +18,7 @@ from raftsched.cli.jobs.job_files import Wanted
 from raftsched.cli.lazy import Command
 from raftsched.cli.remote import by_name, format_option, job_ref, remote
 from raftsched.cli.terminal.progress import progress_option
+from raftsched.cli.terminal.values import shown
 
 if TYPE_CHECKING:
     from raftsched.client.declared import Declaration
@@ -106,13 +107,15 @@ def _declared(module: str) -> list[Declaration]:
     """Returns the jobs that a module declares. Raises a usage error, with the place, where it cannot be imported."""
     from raftsched.client.declared import declared_by
 
+    if "/" in module or module.startswith(".") or module.endswith(".py"):
+        raise click.UsageError(f"{module!r} is no name of a module; write it as in import, such as shop.tasks")
     try:
         return declared_by(module)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit, too: scripts end like that when they are imported
         lines = str(error).strip().splitlines()
-        said = f"{type(error).__name__}: {lines[0][:_SAID_MAX]}" if lines else type(error).__name__
+        said = f"{type(error).__name__}: {shown(lines[0][:_SAID_MAX])}" if lines else type(error).__name__
         frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
         frames = [f for f in frames if not f.filename.startswith("<frozen") and not f.filename.startswith(_OURS)]
         place = f"; {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""

@@ -13,7 +13,7 @@ import click
 from raftsched.cli.each import each_tried
 from raftsched.cli.failures import Failure
 from raftsched.cli.jobs.operations import by_filter, many_options
-from raftsched.cli.jobs.wait import Watch, end_words, ended, milliseconds
+from raftsched.cli.jobs.wait import GivenUp, Watch, end_words, ended, milliseconds
 from raftsched.cli.lazy import Command
 from raftsched.cli.remote import find_job, format_option, job_ref, read_json, remote
 from raftsched.cli.runs.logs import print_split
@@ -175,7 +175,8 @@ def _follow(client: Client, job: Mapping[str, Any], instance: str) -> dict[str, 
 
 
 def _say_why_it_waits(client: Client, instance: str) -> None:
-    """Says what a run waits for that has not begun after a while."""
+    """Says what a run waits for that has not begun after a while, where a node can say so now."""
+    from raftsched.client.errors import ClientError
     from raftsched.system.clock import SystemClock
 
     def begun() -> bool | None:
@@ -184,8 +185,11 @@ def _say_why_it_waits(client: Client, instance: str) -> None:
 
     try:
         Watch(_SOON_S, SystemClock().monotonic).until("", begun)
-    except Failure:
-        found = client.get(explain.INSTANCE.format(id=instance))
+    except GivenUp:  # and no other failure: the time of --timeout may be up meanwhile
+        try:
+            found = client.get(explain.INSTANCE.format(id=instance))
+        except ClientError:
+            return
         if found["waiting_for"] is not None:
             click.echo(f"raftsched: it waits: {found['waiting_for']['text']}", err=True)
 

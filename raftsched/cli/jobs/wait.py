@@ -30,6 +30,10 @@ _UNSEEN_S = 5.0  # what was made a moment ago may not be known to every node yet
 Look = Callable[[], Any]
 
 
+class GivenUp(Failure):
+    """The time of a watch is up."""
+
+
 class Watch:
     """Looks again and again until something is so, or the time is up."""
 
@@ -57,7 +61,7 @@ class Watch:
                 trouble = f"; {e.detail}"
             left = self._until - self._monotonic()
             if left <= 0:
-                raise Failure(f"gave up waiting: {what}{trouble}", Exit.TIMEOUT)
+                raise GivenUp(f"gave up waiting: {what}{trouble}", Exit.TIMEOUT)
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, _LOOK_S)
 

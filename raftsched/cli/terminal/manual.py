@@ -30,7 +30,12 @@ def man(ctx: click.Context, directory: Path | None) -> None:
         for name, _ in pages(ctx.find_root().command):
             click.echo(name)
         return
-    click.echo(f"written: {len(write_pages(ctx.find_root().command, directory))} pages in {directory}")
+    try:
+        written = write_pages(ctx.find_root().command, directory)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise click.UsageError(f"the pages cannot be written into {directory}: {why}") from None
+    click.echo(f"written: {len(written)} pages in {directory}")
 
 
 def write_pages(root: click.Command, directory: Path) -> list[Path]:

@@ -8,7 +8,8 @@ pydantic: a model is what has its methods. Params that do not fit end the run fo
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -58,16 +59,39 @@ class _Builder:
         }
 
     def _built(self, name: str, value: Any, kind: Any) -> Any:
-        known = getattr(kind, "__dataclass_fields__", None)
-        if known is not None and isinstance(value, dict) and (unknown := sorted(value.keys() - known.keys())):
-            why = f"{name} has {', '.join(unknown)}, and {kind.__name__} only {', '.join(known)}"
-        else:
+        why = _unknown(name, value, kind)
+        if why is None:
             try:
                 return msgspec.convert(value, kind, dec_hook=_of_model)
             except msgspec.ValidationError as error:
                 what, _, place = str(error).partition(" - at `$")
                 why = f"{name}{place.rstrip('`')}: {what.replace('`', '')}"
         raise Fail(f"params do not fit {self._name}: {why}") from None
+
+
+def _unknown(place: str, value: Any, kind: Any) -> str | None:
+    """Returns what a value has that the dataclass there has not, at any depth, for msgspec leaves that out; None:
+    nothing."""
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if isinstance(kind, type) and hasattr(kind, "__dataclass_fields__") and isinstance(value, dict):
+        kinds = _field_kinds(kind)
+        if unknown := sorted(value.keys() - kinds.keys()):
+            return f"{place} has {', '.join(unknown)}, and {kind.__name__} only {', '.join(kinds)}"
+        inner = [(f"{place}.{name}", one, kinds[name]) for name, one in value.items()]
+    elif origin is tuple and Ellipsis not in args and isinstance(value, list):
+        inner = [(f"{place}[{at}]", one, of) for at, (one, of) in enumerate(zip(value, args, strict=False))]
+    elif isinstance(origin, type) and issubclass(origin, Collection):
+        ones = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+        inner = [(f"{place}[{at}]", one, of) for at, one in ones for of in args if _is_built(of)]
+    else:  # a union, or what is annotated
+        inner = [(place, value, of) for of in args if _is_built(of)]
+    return next((why for one in inner if (why := _unknown(*one)) is not None), None)
+
+
+@cache
+def _field_kinds(kind: type[Any]) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {name: hints[name] for name in kind.__dataclass_fields__}
 
 
 def _is_plain(kind: object) -> bool:
@@ -91,7 +115,7 @@ def _is_read(kind: Any) -> bool:
     """Returns whether values of it can be made from JSON: not those of one of several models, for one."""
     try:
         msgspec.json.Decoder(kind, dec_hook=_of_model)
-    except TypeError:
+    except Exception:  # NameError, too: of fields that are annotated for type checkers only
         return False
     return True
 

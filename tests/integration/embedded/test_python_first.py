@@ -62,7 +62,11 @@ async def test_jobs_that_cannot_be_made_are_an_error_of_ready(tmp_path: Path) ->
             await node.ready()
 
 
-async def test_what_is_enqueued_goes_to_the_node_of_the_program(tmp_path: Path) -> None:
+async def test_what_is_enqueued_goes_to_the_node_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAFTSCHED_SERVER", raising=False)
+    monkeypatch.delenv("RAFTSCHED_CONTEXT", raising=False)
     async with cluster(1, directory=tmp_path) as (node,):
         assert (found := running_nodes.newest()) is not None
         assert found.node is node
@@ -77,6 +81,10 @@ async def test_what_is_enqueued_goes_to_the_node_of_the_program(tmp_path: Path) 
         with pytest.raises(RuntimeError, match=r"write: await pack\.aenqueue"):
             pack.delay(Order(5))
     assert running_nodes.newest() is None
+    with pytest.raises(RuntimeError, match="the node of this program has stopped"):  # and not to that of another one
+        await asyncio.to_thread(pack.delay, Order(6))
+    with pytest.raises(RuntimeError, match="the node of this program has stopped"):
+        await pack.aenqueue(Order(7))
 
 
 async def test_params_that_do_not_fit_end_the_run_for_good(tmp_path: Path) -> None:

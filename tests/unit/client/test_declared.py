@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -116,7 +117,14 @@ def test_what_is_wrong_is_said_where_it_is_declared(fields: Any, said: str) -> N
 
 def test_a_name_is_one_functions(report: Callable[..., str]) -> None:
     raftsched.job("nightly", every="1d")(report)
-    raftsched.job("nightly", every="2d")(report)  # as when its module is loaded again
+    with pytest.raises(ValueError, match="_report has it twice; give one of them another name"):
+        raftsched.job("nightly", every="2d")(report)
+    raftsched.job("nightly", every="2d", namespace="billing")(report)
+    declared.registered.pop(("billing", "nightly"))
+    again = FunctionType(
+        _report.__code__, globals(), argdefs=_report.__defaults__
+    )  # as when its module is loaded again
+    raftsched.job("nightly", every="2d")(again)
     with pytest.raises(ValueError, match="has this name already"):
         raftsched.job("nightly", every="1d")(raftsched.handler("other")(other))
     assert specs()["nightly"]["trigger"] == {"every": "2d"}

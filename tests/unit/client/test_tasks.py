@@ -87,6 +87,13 @@ def test_a_call_becomes_a_job_that_is_due_once(cluster: Stub) -> None:
     ]
 
 
+def test_an_option_that_is_none_is_not_said(cluster: Stub) -> None:
+    task: Any = raftsched.handler("send")(send)
+    task.enqueue(7, delay=None, at="2027-01-01T08:00:00Z", key=None)
+    task.enqueue(7, delay="1m", at=None)
+    assert [job["trigger"] for job in sent(cluster)] == [{"at": "2027-01-01T08:00:00Z"}, {"in": "1m"}]
+
+
 def test_a_name_that_is_both_is_the_functions(cluster: Stub) -> None:
     task = raftsched.handler("send")(send)
     task.enqueue(7, queue="parcels")
@@ -132,6 +139,8 @@ def test_options_that_cannot_be(cluster: Stub) -> None:
     task: Any = raftsched.handler("send")(send)
     with pytest.raises(ValueError, match="delay or at, not both"):
         task.enqueue(7, delay="1m", at="2027-01-01T08:00:00Z")
+    with pytest.raises(ValueError, match="delay is 10; write a text such as"):
+        task.enqueue(7, delay=10)
     with pytest.raises(TypeError, match="dely is no option"):
         task.options(dely="1m")
     with pytest.raises(TypeError, match="numbers has to be a parameter that can be given by its name"):

@@ -38,6 +38,19 @@ class Invoice:
             raise ValueError("number is negative")
 
 
+@dataclass
+class Letter:
+    first: Line | None = None
+    by_name: dict[str, list[Line]] = field(default_factory=dict)
+    pair: tuple[Line, int] | None = None
+    more: Letter | None = None
+
+
+@dataclass
+class Unread:
+    number: Unknown
+
+
 class Model:
     """Stands for pydantic's: it has the methods that are used, and nothing else."""
 
@@ -70,6 +83,17 @@ def plain(number: int, names: list[str], more: dict[str, Any], **rest: Any) -> N
 def unresolved(one: Unknown, two: Invoice) -> None: ...
 
 
+def unread(one: Unread) -> None: ...
+
+
+def letter(letter: Letter) -> Letter:
+    return letter
+
+
+def maybe(invoice: Invoice | None = None) -> Invoice | None:
+    return invoice
+
+
 def either(one: Invoice | Line) -> None: ...
 
 
@@ -99,7 +123,7 @@ def call(function: Callable[..., Any], params: dict[str, Any]) -> Any:
     return function(**build(params))
 
 
-@pytest.mark.parametrize("function", [plain, unresolved, either, print, asyncio.run])
+@pytest.mark.parametrize("function", [plain, unresolved, unread, either, print, asyncio.run])
 def test_others_are_called_with_params_as_they_are(function: Callable[..., Any]) -> None:
     assert builder_of(function) is None
 
@@ -109,6 +133,10 @@ def test_dataclasses() -> None:
     params = msgspec.json.decode(encode(whole))
     assert call(one, {"invoice": params}) == whole
     assert call(one, params) == whole, "its only parameter takes all params"
+    assert call(maybe, {"invoice": None}) is None
+    assert call(letter, {"letter": {"more": {"first": None, "pair": [{"text": "a"}, 2]}}}) == Letter(
+        more=Letter(pair=(Line("a"), 2))
+    )
     assert call(two, {"invoice": {"number": 7}, "copy": True}) == (Invoice(7), True)
     assert call(many, {"invoices": [params], "point": {"x": 1}}) == ([whole], Point(1))
     with pytest.raises(TypeError, match="number"):
@@ -127,6 +155,15 @@ def test_models() -> None:
     [
         (one, {"invoice": {"number": "7"}}, "params do not fit one: invoice.number: Expected int, got str"),
         (one, {"invoice": {"number": 7, "nmber": 1}}, "invoice has nmber, and Invoice only number, due, lines"),
+        (maybe, {"invoice": {"nmber": 1}}, "invoice has nmber, and Invoice only number, due, lines"),
+        (
+            many,
+            {"invoices": [{"number": 1, "lines": [{"txt": 1}]}]},
+            r"invoices\[0\].lines\[0\] has txt, and Line only",
+        ),
+        (letter, {"letter": {"lst": 1}}, "letter has lst, and Letter only first, by_name, pair, more"),
+        (letter, {"letter": {"more": {"pair": [{"txt": 1}, 2]}}}, r"letter.more.pair\[0\] has txt, and Line only"),
+        (letter, {"letter": {"by_name": {"a": [{"txt": 1}]}}}, r"letter.by_name\[a\]\[0\] has txt, and Line only"),
         (one, {"due": None}, "params: Object missing required field number"),
         (one, {"invoice": {"number": 1, "lines": [{}]}}, r"invoice.lines\[0\]: Object missing required field text"),
         (one, {"number": -1}, "params: number is negative"),

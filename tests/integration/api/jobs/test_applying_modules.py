@@ -98,6 +98,7 @@ async def test_prune_deletes_what_the_module_does_not_declare_any_more(call: Cli
         ("", (), "shop.tasks declares no jobs; decorate functions with @raftsched.job"),
         ("import nowhere", (), "shop.tasks cannot be imported (ModuleNotFoundError: No module named 'nowhere'; "),
         ("raftsched.job('a')", (), "ValueError: job 'a': say when, in one way"),
+        ("raise ValueError('a\\x1b[2Jb')", (), r"(ValueError: a\x1b[2Jb; "),
         ("raise SystemExit(3)", (), "(SystemExit: 3; "),
         (NIGHTLY.replace("month: str", "month: str, year: int").replace(' = "last"', ""), (), "missing a required"),
         (NIGHTLY.replace('timezone="', 'params={"month": object()}, timezone="'), (), "cannot be written as JSON"),
@@ -113,6 +114,15 @@ async def test_what_is_wrong_is_said_and_nothing_is_sent(
     assert said in " ".join(done.stderr.split())
     _, left = await call("GET", "/v1/jobs")
     assert left["items"] == []
+
+
+@pytest.mark.parametrize("word", ["shop/tasks.py", "./shop", "tasks.py", ".tasks"])
+def test_a_file_is_no_module(word: str) -> None:
+    done = command("--server", "http://127.0.0.1:1", "apply", word)
+    assert done.exit_code == 2
+    assert f"'{word}' is no name of a module; write it as in import, such as shop.tasks" in " ".join(
+        done.stderr.split()
+    )
 
 
 async def test_a_refusal_of_the_cluster_names_the_function(shop: Shop) -> None:

@@ -188,7 +188,9 @@ def test_what_is_well_is_counted() -> None:
 def test_documents_are_linked_where_the_node_serves_them() -> None:
     cluster = Cluster(finding("disk", "warn", see="docs/runbook.md#disks-that-fill-up"))
     assert "  see: docs/runbook.md#disks-that-fill-up\n" in examine(cluster).output
-    cluster.refused["/ui/docs/"] = (200, "<!doctype html>")
+    cluster.refused["/ui/docs/"] = (200, '<!doctype html><title>raftsched</title><script src="/ui/assets/1/app.js">')
+    assert "  see: docs/runbook.md#disks-that-fill-up\n" in examine(cluster).output  # the page of an earlier node
+    cluster.refused["/ui/docs/"] = (200, '<!doctype html><link rel="icon" href="/ui/docs/assets/1/icon.svg">')
     table = examine(cluster).output
     assert f"  see: {cluster.url}/ui/docs/runbook/#disks-that-fill-up\n" in table
 

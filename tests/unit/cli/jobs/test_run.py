@@ -124,6 +124,37 @@ def test_what_does_not_begin_says_what_it_waits_for(monkeypatch: pytest.MonkeyPa
     assert "raftsched: it waits: All 64 slots are taken.\n" in result.stderr
 
 
+def test_what_it_waits_for_need_not_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftsched.cli.jobs.run._SOON_S", 0.01)
+    table = {f"GET {BY_NAME}": JOB, _RUN: (202, row("WAITING", 0)), output(1): said(("stdout", "at last\n")),
+             f"{_GET}/explain": problem(404, "not-found", "There is no such run.")}  # fmt: skip
+    rows = [row("WAITING", 0)] * 2
+
+    def answer(request: Request) -> Reply:
+        if f"{request.method} {request.path}" == _GET:
+            return 200, rows.pop() if rows else DONE
+        return routes(table)(request)
+
+    with serve(answer) as stub:
+        result = run("--server", stub.url, "jobs", "run", "tick", "-f")
+    assert (result.exit_code, result.stdout) == (0, "at last\n")
+
+
+def test_the_time_may_be_up_before_it_begins() -> None:
+    table = {f"GET {BY_NAME}": JOB, _RUN: (202, row("WAITING", 0)), _GET: row("WAITING", 0), output(1): said(),
+             f"{_GET}/explain": {"waiting_for": None}}  # fmt: skip
+
+    def answer(request: Request) -> Reply:
+        if request.path.endswith("attempt=1"):
+            raise AssertionError("it goes on behind the time of --timeout")
+        return routes(table)(request)
+
+    with serve(answer) as stub:
+        result = run("--server", stub.url, "jobs", "run", "tick", "-f", "--timeout", "50ms")
+    assert (result.exit_code, stub.requests[-1].path) == (7, _GET.removeprefix("GET "))
+    assert f"gave up waiting: {INSTANCE} has not ended" in result.stderr
+
+
 @pytest.mark.parametrize("how", ["--wait", "-f"])
 def test_the_time_may_be_up_and_the_run_goes_on(how: str) -> None:
     let_go = threading.Event()

@@ -54,3 +54,11 @@ def test_they_are_written_and_named(tmp_path: Path) -> None:
     assert result.output == f"written: {len(PAGES)} pages in {place}\n"
     assert {path.name: path.read_text() for path in place.iterdir()} == PAGES
     assert run("man").output.split() == list(PAGES)
+
+
+def test_a_directory_that_cannot_be_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = run("man", str(tmp_path / "file" / "man1"))
+    assert result.exit_code == 2
+    assert "the pages cannot be written into" in result.stderr
+    assert "not a directory" in result.stderr
