@@ -61,10 +61,11 @@ class WorkflowCounts(msgspec.Struct):
 
 
 @record("Workflow", types={"state": "WorkflowState"}, base="raftsched.client.ends:EndOfWorkflow")
-class WorkflowHead(msgspec.Struct):
+class WorkflowHead(msgspec.Struct, kw_only=True):
     """`id`: that of its first run, `job`: whose that is. `state`: running while anything of it is active; else killed,
     if it was killed or one of its runs was; else failed, if one failed or timed out. `reruns`: how often it was run
-    again from somewhere on. `exact`: all of its runs were counted."""
+    again from somewhere on. `exact`: all of its runs were counted. `started_at`: when its first run started, null: it
+    never did. `ended_at`: when the last of its runs ended, null while it runs, and of more than 1,000 runs."""
 
     id: str
     job: str | None
@@ -74,9 +75,11 @@ class WorkflowHead(msgspec.Struct):
     reruns: int
     counts: WorkflowCounts
     exact: bool
+    started_at: TimeText | None = None
+    ended_at: TimeText | None = None
 
 
-class WorkflowOut(WorkflowHead):
+class WorkflowOut(WorkflowHead, kw_only=True):
     """`items`: a page of its runs, without those in namespaces that the caller may not see; `next`: the cursor of the
     following one."""
 

@@ -59,7 +59,7 @@ class Docs:
             **{name: File(name, base64.b64decode(text)) for name, text in content["pictures"].items()},
         }
         self._order = [address for entry in self._nav for address in _addresses(entry)]
-        self.page = lru_cache(_PAGES_KEPT)(self._page)  # the page of an address; None: there is none
+        self._kept = lru_cache(_PAGES_KEPT)(self._page)
         missing = "There is no such page"
         self.missing = self._made("", missing, f"<h1>{missing}</h1><p>The search and the list of pages lead on.</p>")
 
@@ -78,11 +78,12 @@ class Docs:
             self._assets[name] = File(name, json.dumps(index, ensure_ascii=False).encode())
         return self._assets.get(name)
 
-    def _page(self, address: str) -> File | None:
-        page = self._pages.get(address)
-        if page is None:
-            return None
-        return self._made(address, page["title"], self.article(address))
+    def page(self, address: str) -> File | None:
+        """Returns the page of an address; None: there is none, and none that was made gives way to that."""
+        return self._kept(address) if address in self._pages else None
+
+    def _page(self, address: str) -> File:
+        return self._made(address, self._pages[address]["title"], self.article(address))
 
     def _made(self, address: str, title: str, article: str) -> File:
         whole = title if address == HOME else f"{title} · raftsched"

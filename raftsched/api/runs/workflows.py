@@ -41,6 +41,8 @@ from raftsched.surface.workflows import (
 )
 
 COUNT_MAX = 20_000  # runs of a workflow that one answer counts; of a page of workflows, before it ends early
+_DATED_MAX = 1_000  # runs of a workflow that are read for the time of its end
+_READ_COST = 4  # of reading a run, in runs that are counted
 _LISTING, _RUNS = "workflows", "workflow"
 _STATES: tuple[WorkflowStateName, ...] = get_args(WorkflowStateName)
 _encode = msgspec.json.Encoder().encode
@@ -74,10 +76,11 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
                 or not sees(head.namespace)
             ):
                 continue
-            states = _states(view, root)
-            left -= len(states)
-            shown = _head(root, head, states, WORKFLOWS.get(view, root))
+            runs = _runs_of(view, root)
+            left -= len(runs)
+            shown = _head(root, head, runs, WORKFLOWS.get(view, root))
             if state in (None, shown.state):
+                left -= _READ_COST * _set_times(view, root, shown, runs)
                 items.append(_encode(shown))
         else:
             last = None
@@ -95,7 +98,9 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
         names = JobNames(view)
         found, last = _page(view, root, behind or b"", query.limit())
         items = [_run(row, names) for row in found if sees_all() or sees(names.of(row.job_id).namespace)]
-        head = _head(root, names.of(split_instance(root)[1]), _states(view, root), workflow)
+        runs = _runs_of(view, root)
+        head = _head(root, names.of(split_instance(root)[1]), runs, workflow)
+        _set_times(view, root, head, runs)
     cursor = None if last is None else encode_cursor(_RUNS, query.filters(), last)
     return reply_value(WorkflowOut(**msgspec.structs.asdict(head), items=items, next=cursor))
 
@@ -135,12 +140,26 @@ def _namespaces(view: ReadView, key: bytes) -> set[str]:
     return {found for one in one_each.values() if (found := namespace_of(view, one)) is not None}
 
 
-def _states(view: ReadView, root: bytes) -> list[InstanceState]:
-    found = [state for _, state in islice(members(view, root), COUNT_MAX + 1)]
+def _runs_of(view: ReadView, root: bytes) -> list[tuple[bytes, InstanceState]]:
+    """Returns the keys of a workflow's runs and their states: one more than is counted, where there are as many."""
+    found = list(islice(members(view, root), COUNT_MAX + 1))
     if not found:
         row = get_instance(view, root)
-        found = [] if row is None else [row.state]
+        found = [] if row is None else [(root, row.state)]
     return found
+
+
+def _set_times(view: ReadView, root: bytes, shown: WorkflowHead, runs: list[tuple[bytes, InstanceState]]) -> int:
+    """Sets when a workflow started and ended. Returns how many runs were read for it."""
+    is_over = shown.state != "running" and len(runs) <= _DATED_MAX
+    keys = {root, *(key for key, _ in runs if is_over)}
+    rows = {row.key: row for row in (get_instance(view, key) for key in keys) if row is not None}
+    first = rows.get(root)
+    if first is not None and first.attempts:
+        shown.started_at = format_time_or_none(first.attempts[0].started_at_ms)
+    if is_over:
+        shown.ended_at = format_time_or_none(max((row.ended_at_ms or 0 for row in rows.values()), default=0) or None)
+    return len(keys)
 
 
 def _page(view: ReadView, root: bytes, behind: bytes, limit: int) -> tuple[list[Instance], bytes | None]:
@@ -151,8 +170,10 @@ def _page(view: ReadView, root: bytes, behind: bytes, limit: int) -> tuple[list[
     return rows, keys[limit - 1] if len(keys) > limit else None
 
 
-def _head(root: bytes, job: JobHead, states: list[InstanceState], workflow: Workflow | None) -> WorkflowHead:
-    counts = Counter(states[:COUNT_MAX])
+def _head(
+    root: bytes, job: JobHead, runs: list[tuple[bytes, InstanceState]], workflow: Workflow | None
+) -> WorkflowHead:
+    counts = Counter(state for _, state in runs[:COUNT_MAX])
     return WorkflowHead(
         id=instance_text(root),
         job=f"{job.namespace}/{job.name}" if job.name is not None and sees(job.namespace) else None,
@@ -163,7 +184,7 @@ def _head(root: bytes, job: JobHead, states: list[InstanceState], workflow: Work
         counts=WorkflowCounts(
             sum(counts.values()) - sum(counts[state] for state in FINAL), *(counts[state] for state in _COUNTED)
         ),
-        exact=len(states) <= COUNT_MAX,
+        exact=len(runs) <= COUNT_MAX,
     )
 
 

@@ -48,7 +48,8 @@ class WorkflowCounts(msgspec.Struct, frozen=True, kw_only=True):
 class Workflow(EndOfWorkflow, msgspec.Struct, frozen=True, kw_only=True):
     """`id`: that of its first run, `job`: whose that is. `state`: running while anything of it is active; else killed,
     if it was killed or one of its runs was; else failed, if one failed or timed out. `reruns`: how often it was run
-    again from somewhere on. `exact`: all of its runs were counted."""
+    again from somewhere on. `exact`: all of its runs were counted. `started_at`: when its first run started, None: it
+    never did. `ended_at`: when the last of its runs ended, None while it runs, and of more than 1,000 runs."""
 
     id: str
     job: str | None
@@ -58,6 +59,8 @@ class Workflow(EndOfWorkflow, msgspec.Struct, frozen=True, kw_only=True):
     reruns: int
     counts: WorkflowCounts
     exact: bool
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
 
 
 class WorkflowKilled(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.e2e.browser.world import World
 from tests.support.browser import Tab
@@ -247,3 +248,20 @@ def test_jobs_that_fail_and_runs_that_are_late_are_filtered(world: World, tab: T
     page.wait_for_url(re.compile(r"/ui/runs\?.*late=true"))
     expect(page.get_by_label("Start", exact=True)).to_have_value("true")
     expect(page.get_by_text("No runs here")).to_be_visible()  # runs that were started by hand are never late
+
+
+def test_a_node_of_an_older_version_is_asked_again_without_the_fields(world: World, tab: Tab) -> None:
+    """A page goes on at another node while a cluster is upgraded."""
+    tab.expects("status of 400")
+    refused = {"code": "invalid-parameter", "errors": [{"parameter": "fields", "detail": "names 'last_state'"}]}
+
+    def older(route: Route) -> None:
+        if "last_state" in route.request.url:
+            route.fulfill(status=400, content_type="application/problem+json", body=json.dumps(refused))
+        else:
+            route.continue_()
+
+    tab.context.route("**/v1/jobs?*", older)
+    page = tab.go("/ui/jobs")
+    expect(page.locator(".grid-body [role=row]:not([hidden])").first).to_be_visible()
+    expect(page.locator("main [role=alert]")).to_have_count(0)

@@ -4,9 +4,16 @@ command line, which reads them."""
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
 import shlex
+import subprocess
+import threading
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import click
 import pytest
@@ -15,6 +22,7 @@ from raftsched.cli.main import cli
 from tests.support.browser import Tab
 
 RUN = "1m8qwcmc40000@1796097856136"
+CONTROL = re.compile(r"[\0-\x09\x0b-\x1f\x7f-\x9f]")
 # An address of each page -> what the line of the command line has to have.
 LINES = {
     "/ui/": "cluster status",
@@ -126,6 +134,90 @@ def test_lines_name_another_server_and_leave_the_token_a_variable(tab: Tab) -> N
     curl = shlex.split(made["curl"][0])
     assert curl[:3] == ["curl", "-H", "Authorization: Bearer $RAFTSCHED_TOKEN"]
     assert curl[3].startswith("https://n1.example:8443/v1/jobs/a%20b%2Fc")
+
+
+MARK = "what-was-typed"
+HOSTILE = (
+    "$(touch pwned)",
+    "`touch pwned`",
+    "'; touch pwned; '",
+    '"; touch pwned; "',
+    "a\ntouch pwned\n",
+    "a\x15touch pwned\r#",
+    "a\x03touch pwned\r'!!\\",
+    "\x1b[201~\rtouch pwned\r\tx\x7f\x9b",
+    "\u202e)dewnwp hcuot($ \u2066",
+    "<img src=x onerror=alert(1)>",
+    "!!",
+    "é" * 128,
+    "\\",
+    "*",
+    "~",
+    "-n",
+    "",
+)
+
+
+def pasted(line: str, folder: Path) -> bytes:
+    """Types a line into an interactive bash that knows nothing of pasting. Returns what the line's program printed."""
+    command = ["bash", "--norc", "--noprofile", "-i"]
+    environ = {"PATH": os.environ["PATH"], "TERM": "dumb", "LANG": "C.UTF-8", "HISTFILE": "/dev/null"}
+    master, slave = pty.openpty()
+    shell = subprocess.Popen(
+        command, stdin=slave, stdout=slave, stderr=slave, cwd=folder, env=environ, start_new_session=True
+    )
+    os.close(slave)
+    timer = threading.Timer(20, shell.kill)  # of a quote that is still open
+    timer.start()
+    try:
+        os.write(master, f"{line} >said; exit\r".replace("\n", "\r").encode())
+        while shell.poll() is None:
+            try:
+                if not os.read(master, 65536):
+                    break
+            except OSError:
+                break
+        shell.wait()
+    finally:
+        timer.cancel()
+        os.close(master)
+    return (folder / "said").read_bytes()
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_word_that_is_pasted_into_a_shell_stays_one_word(tab: Tab, tmp_path: Path, text: str) -> None:
+    word = tab.call("pages/editor/model.js", "quoted", text)
+    assert pasted(f"printf '<%s>' {word}", tmp_path) == f"<{text}>".encode()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["said"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_lines_with_what_others_typed_run_nothing_of_it(tab: Tab, tmp_path: Path, text: str) -> None:
+    sent = urlencode({"job": text, "namespace": text, "state": text, "a": text, "q": text, "owner": text})
+    name = quote(text, safe="")
+    for path in ("/ui/runs", "/ui/jobs", "/ui/compare", "/ui/workflows", f"/ui/jobs/{name}", f"/ui/webhooks/{name}"):
+        made = tab.call("components/copy-lines.js", "linesOf", path, f"?{sent}", "http://n1.example", True)
+        for line in made["cli"] + made["curl"]:
+            assert not CONTROL.search(line), line
+    job = {"name": "job", "namespace": "default"}
+    content = {"trigger": {"manual": True}, "handler": {"shell": text}, "owner": text, "labels": {"key": text}}
+    line = tab.call("pages/job/lines.js", "commandLine", job, content)
+    words = pasted(f"printf '<%s>' {line}", tmp_path).decode()
+    said = f"raftsched jobs create job --manual --shell {MARK} --label key={MARK} --owner {MARK}"
+    assert words == "".join(f"<{one}>" for one in said.split()).replace(MARK, text)
+
+
+@pytest.mark.parametrize("search", ["?constructor=x", "?toString=true", "?__proto__=x", "?tab=constructor"])
+def test_parameters_that_no_page_has_are_no_options(tab: Tab, search: str) -> None:
+    for path in ("/ui/runs", "/ui/audit", "/ui/jobs/a", "/ui/dead-letters"):
+        made = tab.call("components/copy-lines.js", "linesOf", path, search, "http://127.0.0.1:7401", False)
+        plain = tab.call("components/copy-lines.js", "linesOf", path, "", "http://127.0.0.1:7401", False)
+        assert made == plain
+
+
+def test_an_address_that_cannot_be_read_has_lines(tab: Tab) -> None:
+    made = tab.call("components/copy-lines.js", "linesOf", "/ui/jobs/%zz", "", "http://127.0.0.1:7401", False)
+    assert made == {"cli": ["raftsched --help"], "curl": []}
 
 
 # ---------------------------------------------------------------- saved filters

@@ -41,12 +41,15 @@ def test_workflows_are_listed_filtered_and_opened(world: World, tab: Tab) -> Non
     failed, good = chain(world, "etl", last="exit 1"), chain(world, "shop")
     ended(world, failed, "failed")
     ended(world, good, "succeeded")
+    asked: list[str] = []
+    tab.page.on("request", lambda request: asked.append(request.url))
     page = tab.go("/ui/workflows")
     rows = page.locator(".grid-body [role=row]:not([hidden])")
     expect(rows).to_have_count(2)
     expect(rows.filter(has_text="etl")).to_contain_text("3 of 3 ended")
     expect(rows.filter(has_text="etl")).to_contain_text("2 succeeded, 1 failed")
     expect(rows.filter(has_text="etl").locator(".col-took")).to_contain_text("s")
+    assert not [url for url in asked if "/v1/workflows/" in url]  # the list says it
     page.get_by_label("State", exact=True).select_option("failed")
     expect(rows).to_have_count(1)
     assert page.url.endswith("?state=failed")

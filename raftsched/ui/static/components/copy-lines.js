@@ -1,5 +1,6 @@
 /** Addresses of the page to lines of the command line and of curl. */
 
+import { match } from "../core/router.js";
 import { quoted } from "../pages/editor/model.js";
 
 const RUN_OPTIONS = { job: "--job", namespace: "-N", state: "--state", node: "--node", worker: "--worker", from: "--from", to: "--to", late: "--late" };
@@ -31,8 +32,8 @@ const VIEWS = {
   "/ui/jobs/:id": ({ id }, { tab, state }, sent) => {
     const path = `/v1/jobs/${sent.id}`;
     if (tab === "graph") return [[`jobs graph ${id}`], [`/v1/jobs:graph?job=${sent.id}`]];
-    const one = { schedule: "next", revisions: "revisions" }[tab];
-    if (one) return [[`jobs ${one} ${id}`], [`${path}/${one}`]];
+    const one = tab === "schedule" ? "next" : tab;
+    if (one === "next" || one === "revisions") return [[`jobs ${one} ${id}`], [`${path}/${one}`]];
     return [
       [`jobs get ${id}`, `jobs explain ${id}`, `runs list --job ${id}${options({ state }, RUN_OPTIONS)}`],
       [path, `${path}/explain`, `${path}/instances${asText({ state })}`],
@@ -67,11 +68,11 @@ const VIEWS = {
     [`webhooks get ${name}`, `webhooks deliveries ${name}`],
     [`/v1/webhooks/${sent.name}`],
   ],
-  "/ui/audit": (_, { tab, ...query }) =>
-    ({
-      chain: [["audit verify"], ["/v1/audit/chain"]],
-      refusals: [["audit refusals"], ["/v1/audit/refusals"]],
-    })[tab] ?? [[`audit list${options(query, AUDIT_OPTIONS)}`], [`/v1/audit${asText(known(query, AUDIT_OPTIONS))}`]],
+  "/ui/audit": (_, { tab, ...query }) => {
+    if (tab === "chain") return [["audit verify"], ["/v1/audit/chain"]];
+    if (tab === "refusals") return [["audit refusals"], ["/v1/audit/refusals"]];
+    return [[`audit list${options(query, AUDIT_OPTIONS)}`], [`/v1/audit${asText(known(query, AUDIT_OPTIONS))}`]];
+  },
   "/ui/cluster": () => [["cluster status", "doctor"], ["/v1/cluster", "/v1/nodes"]],
   "/ui/cluster/settings": () => [["cluster settings list"], ["/v1/cluster/settings"]],
   "/ui/preview": () => [["preview --help"], []],
@@ -83,6 +84,8 @@ for (const kind of ["queues", "calendars", "namespaces", "webhooks", "operations
   VIEWS[`/ui/${kind}/:name`] ??= ({ name }, _, sent) => [[`${kind} get ${name}`], [`/v1/${kind}/${sent.name}`]];
 }
 
+const VIEW_ROUTES = Object.entries(VIEWS).map(([path, make]) => ({ path, make }));
+
 /**
  * Returns `{cli, curl}`: the lines that show what a page shows.
  *
@@ -92,22 +95,18 @@ for (const kind of ["queues", "calendars", "namespaces", "webhooks", "operations
  * @param {boolean} token requests need one, which stays a variable
  */
 export function linesOf(path, search, server, token) {
-  const parts = path.split("/").filter(Boolean);
-  const found = Object.entries(VIEWS)
-    .map(([pattern, make]) => [pattern.split("/").filter(Boolean), make])
-    .filter(([names]) => names.length === parts.length && names.every((name, at) => name[0] === ":" || name === parts[at]))
-    .sort(([one], [other]) => one.filter((name) => name[0] === ":").length - other.filter((name) => name[0] === ":").length)[0];
+  const found = match(path, VIEW_ROUTES);
   if (!found) return { cli: ["raftsched --help"], curl: [] };
-  const [names, make] = found;
-  const params = (kind) => Object.fromEntries(names.map((name, at) => [name.slice(1), kind(decodeURIComponent(parts[at]))]));
-  const [cli, curl] = make(params(quoted), Object.fromEntries(new URLSearchParams(search)), params(encodeURIComponent));
+  const params = (kind) => Object.fromEntries(Object.entries(found.params).map(([name, value]) => [name, kind(value)]));
+  const query = Object.fromEntries(new URLSearchParams(search));
+  const [cli, curl] = found.route.make(params(quoted), query, params(encodeURIComponent));
   const before = server === "http://127.0.0.1:7401" ? "raftsched" : `raftsched --server ${quoted(server)}`;
   const header = token ? ' -H "Authorization: Bearer $RAFTSCHED_TOKEN"' : "";
   return { cli: cli.map((line) => `${before} ${line}`), curl: curl.map((one) => `curl${header} ${quoted(server + one)}`) };
 }
 
 function known(query, names) {
-  return Object.fromEntries(Object.entries(query).filter(([name, value]) => value && names[name]));
+  return Object.fromEntries(Object.entries(query).filter(([name, value]) => value && Object.hasOwn(names, name)));
 }
 
 function options(query, names) {

@@ -5,7 +5,7 @@ export const VERBS = { run: ["Run", "is asked to run"], pause: ["Pause", "is pau
 /** Returns the verb and the rest of what was typed: "run invoices" is {verb: "run", text: "invoices"}. */
 export function wordsOfPalette(typed) {
   const [first, ...rest] = typed.trim().split(/\s+/);
-  return first in VERBS && rest.length ? { verb: first, text: rest.join(" ") } : { verb: null, text: typed.trim() };
+  return Object.hasOwn(VERBS, first) && rest.length ? { verb: first, text: rest.join(" ") } : { verb: null, text: typed.trim() };
 }
 
 /** Returns whether all words of a query are in a text. */

@@ -78,6 +78,10 @@ export async function request(method, path, { body, query, headers, signal, idem
       const options = { method, headers: withToken(sent), body: payload };
       const response = await fetchFrom(node, path, query, options, signal, limit);
       const answer = await read(response, parse);
+      if (response.status === 400 && query?.fields && answer?.errors?.some(({ parameter }) => parameter === "fields")) {
+        query = { ...query, fields: null }; // a node of an older version, which knows fewer: all of them
+        continue;
+      }
       if (response.ok || !AGAIN.has(response.status)) return finish(response, answer, shown);
       failure = new ApiProblem(response.status, answer ?? {}, response.headers);
     } catch (error) {

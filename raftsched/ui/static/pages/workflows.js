@@ -4,21 +4,15 @@ import { empty, heading } from "../components/basics.js";
 import { ListPage, namespaceOf } from "../components/list-page.js";
 import { savedFilters } from "../components/saved.js";
 import { named, second, virtualList } from "../components/virtual-list.js";
-import { get } from "../core/api.js";
 import { define } from "../core/element.js";
 import { absolute, ago, duration, moment, plural } from "../core/format.js";
 import { h } from "../core/vdom.js";
 import { compareRuns } from "./runs.js";
-import { countsText, workflowBadge, workflowLink, workflowPath } from "./workflow-parts.js";
+import { countsText, tookOf, workflowBadge, workflowLink } from "./workflow-parts.js";
 
 const WORKFLOW_STATES = ["running", "succeeded", "failed", "killed"];
-const TIMES_MAX = 500; // workflows whose times are kept
 
 export class WorkflowsPage extends ListPage {
-  #times = new Map(); // what a workflow was like -> {from, to}; null while that is being read
-  #columns = WORKFLOW_COLUMNS.map((one) => ({ ...one, cell: (row) => one.cell(row, this.#times.get(keyOf(row))) }));
-  #rest = (rows) => this.#learn(rows);
-
   filters() {
     const found = { namespace: namespaceOf(this.query) };
     for (const name of ["job", "state", "from", "to"]) found[name] = this.query.get(name) || undefined;
@@ -34,24 +28,6 @@ export class WorkflowsPage extends ListPage {
       touched: ({ runs }) => runs,
       made: ({ runs }) => runs, // any run may be one of a workflow
     };
-  }
-
-  /** Reads when the workflows on the screen began and ended. */
-  async #learn(rows) {
-    const wanted = rows.filter((row) => row.state !== "running" && !this.#times.has(keyOf(row)));
-    if (this.#times.size > TIMES_MAX) this.#times.clear();
-    for (const row of wanted) this.#times.set(keyOf(row), null);
-    for (const row of wanted) {
-      try {
-        const { items, next } = await get(workflowPath(row), { limit: 1000 }, { signal: this.signal });
-        const ends = items.map((run) => moment(run.ended_at) ?? 0);
-        const starts = items.map((run) => moment(run.started_at)).filter(Boolean);
-        this.#times.set(keyOf(row), { from: Math.min(...starts), to: Math.max(...ends), more: Boolean(next) });
-      } catch {
-        this.#times.delete(keyOf(row));
-      }
-      this.drawn()?.update();
-    }
   }
 
   render() {
@@ -76,16 +52,11 @@ export class WorkflowsPage extends ListPage {
             "A workflow is a run and all runs that its end started: a job follows another one by a trigger such as " +
               '{"after": {"job": "…"}}.',
           )
-        : virtualList({ list, label: "Workflows", columns: this.#columns, open: workflowLink, onrest: this.#rest }),
+        : virtualList({ list, label: "Workflows", columns: WORKFLOW_COLUMNS, open: workflowLink }),
     ];
   }
 }
 define("rs-workflows-page", WorkflowsPage);
-
-/** A workflow that ran on has other counts, and so other times. */
-function keyOf({ id, reruns, counts }) {
-  return `${id} ${reruns} ${Object.values(counts)}`;
-}
 
 const WORKFLOW_COLUMNS = [
   {
@@ -119,9 +90,6 @@ const WORKFLOW_COLUMNS = [
   {
     title: "Took",
     class: "col-took number",
-    cell: ({ state, scheduled_at: iso }, times) => {
-      if (state === "running") return duration(Math.max(0, Date.now() - moment(iso)));
-      return times ? `${times.more ? "at least " : ""}${duration(times.to - times.from)}` : "…";
-    },
+    cell: (row) => (row.ended_at || row.state === "running" ? duration(tookOf(row, Date.now())) : "–"),
   },
 ];

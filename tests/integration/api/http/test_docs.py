@@ -96,6 +96,13 @@ async def test_what_is_no_page_is_not_found(call: Client, path: str) -> None:
     assert (status, problem["code"]) == (404, "not-found")
 
 
+async def test_what_is_asked_for_and_is_no_page_takes_the_place_of_none(call: Client, small: docs.Docs) -> None:
+    kept = small.page("/ui/docs/runbook/")
+    for number in range(40):
+        assert (await call("GET", f"/ui/docs/none-{number}/", headers=BROWSER))[0] == 404
+    assert small.page("/ui/docs/runbook/") is kept
+
+
 async def test_the_search_has_sections_of_pages_and_words_that_lead_to_them(call: Client, small: docs.Docs) -> None:
     _, index = await call("GET", f"{small.assets}/search.json", headers={"Accept-Encoding": "identity"})
     assert ["/ui/docs/runbook/#one", "Runbook", "One & two", "x", 1.0] in index["sections"]

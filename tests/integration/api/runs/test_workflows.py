@@ -179,15 +179,39 @@ async def test_workflows_are_listed_the_newest_first(call: Client, monkeypatch: 
     assert await listed(f"from={x['scheduled_at']}") == [roots["x"]]
     _, whole = await call("GET", f"/v1/workflows/{roots['x']}")
     assert whole | x == whole
-    for most in ("COUNT_MAX", "SCAN_MAX"):
+    for most, number in (("COUNT_MAX", 1), ("COUNT_MAX", 3), ("SCAN_MAX", 1)):  # to read a run costs more than counting
         with monkeypatch.context() as limits:
-            limits.setattr(f"raftsched.api.runs.workflows.{most}", 1)
+            limits.setattr(f"raftsched.api.runs.workflows.{most}", number)
             _, page = await call("GET", "/v1/workflows")
             assert [one["id"] for one in page["items"]] == [roots["x"]]
             _, rest = await call("GET", f"/v1/workflows?cursor={page['next']}")
             assert ([one["id"] for one in rest["items"]], rest["next"]) == ([roots["a"]], None)
     assert (await call("GET", "/v1/workflows?job=default/nobody"))[0] == 404
     assert (await call("GET", "/v1/workflows?state=SUCCEEDED"))[0] == 400
+
+
+async def test_a_list_says_when_workflows_started_and_ended(call: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    await create(call, "a")
+    await create(call, "b", {"job": "a"})
+    root = await start(call)
+
+    async def shown() -> tuple[Any, Any]:
+        _, found = await call("GET", "/v1/workflows")
+        (one,) = [row for row in found["items"] if row["id"] == root]
+        _, read = await call("GET", f"/v1/workflows/{root}")
+        assert (read["started_at"], read["ended_at"]) == (one["started_at"], one["ended_at"])
+        return one["started_at"], one["ended_at"]
+
+    await end(call, "a")
+    first = await the_run(call, "a")
+    assert await shown() == (first["attempts"][0]["started_at"], None)
+    call.cluster.clock.wall += 3_000
+    await end(call, "b")
+    second = await the_run(call, "b")
+    assert second["ended_at"] > first["ended_at"]
+    assert await shown() == (first["attempts"][0]["started_at"], second["ended_at"])
+    monkeypatch.setattr("raftsched.api.runs.workflows._DATED_MAX", 1)
+    assert await shown() == (first["attempts"][0]["started_at"], None)
 
 
 async def test_a_workflow_is_killed_as_one(call: Client) -> None:

@@ -7,6 +7,7 @@ import { health } from "../../core/health.js";
 import { session } from "../../core/session.js";
 import { bytes } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
+import { quoted } from "../editor/model.js";
 
 const MEMORY_MAX = 256 * 2 ** 20; // bytes of a backup that is kept in memory on its way
 
@@ -15,7 +16,7 @@ export function backupCard(page, state, cluster) {
   const size = cluster.nodes.find((node) => node.id === cluster.node)?.disk?.store ?? 0;
   const here = streams() || size <= MEMORY_MAX;
   const header = session.signedIn ? ' -H "Authorization: Bearer $TOKEN"' : "";
-  const line = `curl -f${header} -o raftsched.backup '${health.node}/v1/cluster/snapshot?consistency=leader'`;
+  const line = `curl -f${header} -o raftsched.backup ${quoted(`${health.node}/v1/cluster/snapshot?consistency=leader`)}`;
   const start = async () => {
     const name = `raftsched-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}.backup`;
     const update = (changes) => page.update(Object.assign(state, changes));

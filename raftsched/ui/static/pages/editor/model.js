@@ -128,9 +128,15 @@ export function jobsOf(text) {
   }
 }
 
-/** Returns a text as one word of a shell. */
+/**
+ * Returns a text as one word of a shell. A terminal that is pasted into acts on control characters, such as the one that
+ * discards the line before it: these are escaped.
+ */
 export function quoted(text) {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  if (/^[\w@%+=:,./-]+$/.test(text)) return text;
+  if (!/[\0-\x09\x0b-\x1f\x7f-\x9f]/.test(text)) return `'${text.replaceAll("'", "'\\''")}'`;
+  const escaped = (sign) => `${sign > "\x7f" ? "\\xc2" : ""}\\x${sign.charCodeAt().toString(16).padStart(2, "0")}`;
+  return `$'${text.replace(/[\0-\x1f!'\\\x7f-\x9f]/g, escaped)}'`;
 }
 
 /** Returns the curl line of a request. `token`: requests need one, which stays a variable. */
