@@ -50,7 +50,7 @@ class _Completing(click.Command):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         if extra.get("resilient_parsing") and COMPLETE in os.environ:
-            from raftsched.cli.terminal.completing import give_types
+            from raftsched.cli.completing import give_types
 
             give_types(self.params)
         return super().make_context(info_name, args, parent, **extra)

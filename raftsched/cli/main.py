@@ -102,7 +102,7 @@ class _Root(LazyGroup):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         if COMPLETE in os.environ:
-            from raftsched.cli.terminal.completing import use_own_classes
+            from raftsched.cli.completing import use_own_classes
 
             use_own_classes()
         return super().main(*args, **kwargs)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from raftsched.cli.completing import SOURCES, stands_for
 from raftsched.cli.remote import client_again, job_ref
-from raftsched.cli.terminal.completing import SOURCES, stands_for
 from raftsched.cli.terminal.limit import limited
 from raftsched.client.errors import ClientError
 from raftsched.errors import RaftschedError

@@ -1,4 +1,4 @@
-"""raftsched version: the same as `raftsched --version`, where people look for it."""
+"""`raftsched version`: the same as `raftsched --version`, where people look for it."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ _ANYWHERE: Mapping[str, tuple[str, ...]] = {
     "clear": ("purge",),
 }
 # By group ("": the first level), before those above: whole commands, as they are typed after "raftsched".
-_THERE: Mapping[str, Mapping[str, str]] = {
+THERE: Mapping[str, Mapping[str, str]] = {
     "": {
         "job": "jobs",
         "run": "jobs run JOB",
@@ -243,8 +243,8 @@ def no_such_command(word: str, names: Sequence[str], ctx: click.Context) -> clic
 
 def no_argument(argument: click.Argument, ctx: click.Context) -> click.UsageError:
     """Returns the error that says what is missing after a command."""
+    from raftsched.cli.completing import SOURCES, stands_for
     from raftsched.cli.remote import GAVE_NOTHING
-    from raftsched.cli.terminal.completing import SOURCES, stands_for
 
     what = argument.make_metavar(ctx)
     names = stands_for(argument) in SOURCES
@@ -260,15 +260,10 @@ def group_of(ctx: click.Context) -> str:
 def meant_by(word: str, names: Sequence[str], group: str) -> str | None:
     """Returns the command that another program's word means here, as it is typed; None: it is no such word."""
     word = word.lower()
-    there = _THERE.get(group, {}).get(word)
+    there = THERE.get(group, {}).get(word)
     if there is not None:
         return there
     for name in (word, *_ANYWHERE.get(word, ())):
         if name in names:
             return f"{group} {name}".strip()
     return None
-
-
-def all_meant() -> list[str]:
-    """Returns all commands that are given for others' words."""
-    return [meant for words in _THERE.values() for meant in words.values()]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from raftsched.client.spec_generated import JobSpec
 
 LABEL = "declared-in"
+NOTHING = "{} declares no jobs; decorate functions with @raftsched.job(name, cron=...)"  # of a module
 _KINDS = ("cron", "every", "at", "rrule", "after", "manual", "trigger", "triggers")
 _OF_TRIGGER = ("timezone", "dialect", "mode", "jitter", "starts_at", "ends_at", "calendar", "calendar_action")
 _CALLED = ("exec", "shell", "python", "http", "call")
@@ -127,7 +128,7 @@ def specs_of(modules: Sequence[str]) -> list[JobSpec]:
     for module in modules:
         declared = declared_by(module)
         if not declared:
-            raise ValueError(f"{module} declares no jobs; decorate functions with @raftsched.job(name, cron=...)")
+            raise ValueError(NOTHING.format(module))
         for one in declared:
             found.setdefault(f"{one.namespace}/{one.name}", one.spec(module))
     return list(found.values())

@@ -1,4 +1,4 @@
-"""The parts of a script: names, numbers, texts, parts of templates, regular expressions, signs, and what is between."""
+"""Takes a script apart: names, numbers, texts, parts of templates, regular expressions, signs, and what is between."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_gap(token: str) -> bool:
 
 
 def tokens_of(script: str) -> Iterator[str]:
-    """Yields all parts of a script, of which it is made again by putting them together."""
+    """Yields the parts of a script in their order; joined they are the script."""
     at, before = 0, ""
     braces: list[int] = []  # of each template that is open: braces in its ${
     while at < len(script):

@@ -1,4 +1,4 @@
-"""Short names for the variables of a script: a tenth of what would be sent.
+"""Gives the variables of a script short names, which saves a tenth of what would be sent.
 
 Each function is a scope, with all that is declared anywhere in it. A variable gets a name that means nothing else where
 it is used; one that has the name of another in a function around it shares its new name, so that blocks need not be
@@ -61,7 +61,7 @@ class _Open:
 
 
 def shorter(script: str) -> str:
-    """Returns the script with shorter names. Labels, `case`, `var` and `eval` are none that it must have."""
+    """Returns the script with shorter names. It must have no labels, `case`, `var` or `eval`."""
     tokens = list(tokens_of(script))
     places = [at for at, token in enumerate(tokens) if not is_gap(token)]
     said = [tokens[at] for at in places]

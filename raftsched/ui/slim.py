@@ -1,8 +1,8 @@
-"""Strips scripts and styles of what only their readers need: comments, indentation, line breaks, and spaces.
-It is a quarter of what would be sent.
+"""Takes out of scripts and styles what only their readers need: comments, indentation, spaces, line breaks. It is more
+than a quarter of what would be sent.
 
-Statements and texts stay as they are. rjsmin, a library for the same, takes spaces out of templates that lie in
-templates.
+`slim` goes by lines and leaves statements as they are; `tight` and `tight_style` go by signs, for the files of the
+page. rjsmin, a library for the same, takes spaces out of templates that lie in templates.
 """
 
 from __future__ import annotations

@@ -10,14 +10,10 @@ from aiohttp import web
 
 from raftsched.api.auth.access import count_open
 from raftsched.api.context import ApiContext
-from raftsched.api.http.page import FOR_EVER, answer_file, is_asked_for
+from raftsched.api.http.page import FOR_EVER, answer_file, guarded, is_asked_for, policy_of
 from raftsched.api.http.problems import Problem
 from raftsched.ui import docs
 
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none';"
-    " form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-)
 _CODINGS = ("gzip", "")  # br takes half a second for a long page, and there are some two hundred
 _NONE = (
     "This node was installed without its documentation. Releases have it; in a checkout './scripts/docs node' makes it."
@@ -51,7 +47,7 @@ def endpoints(ctx: ApiContext) -> list[tuple[str, Endpoint]]:
             return await _nothing(request, found)
         if path != place:
             return web.Response(status=302, headers={"Location": place})
-        return _guarded(await answer_file(request, file, "no-cache", "", _CODINGS))
+        return guarded(await answer_file(request, file, "no-cache", "", _CODINGS), policy_of([]))
 
     return [
         (docs.HOME.rstrip("/"), page),
@@ -73,10 +69,4 @@ async def _nothing(request: web.Request, found: docs.Docs) -> web.Response:
         raise Problem("not-found", f"The documentation has no page {request.path[:200]}; {docs.HOME} lists all.")
     file = found.missing
     response = web.Response(status=404, body=file.body, headers={"Content-Type": file.media_type})
-    return _guarded(response)
-
-
-def _guarded(response: web.Response) -> web.Response:
-    response.headers["Content-Security-Policy"] = _POLICY
-    response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
-    return response
+    return guarded(response, policy_of([]))

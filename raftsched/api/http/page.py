@@ -52,11 +52,9 @@ def endpoints(ctx: ApiContext, members: MemberOrigins) -> list[tuple[str, Endpoi
     async def shell(request: web.Request) -> web.StreamResponse:
         count_open(ctx, request.remote or "")
         found = await _files()
-        policy = _policy(members, "https://" if request.secure else "http://")
+        policy = policy_of(_named(members, "https://" if request.secure else "http://"))
         response = await answer_file(request, found.shell, "no-cache", sha256(policy.encode()).hexdigest()[:8])
-        response.headers["Content-Security-Policy"] = policy
-        response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
-        return response
+        return guarded(response, policy)
 
     return [
         ("/", home),
@@ -84,11 +82,22 @@ async def show_locked(refused: web.Response) -> None:
     refused.headers["Content-Security-Policy"] = _LOCKED_POLICY
 
 
-def _policy(members: MemberOrigins, scheme: str) -> str:
-    """Returns the page's Content-Security-Policy, with the members that it may ask. `scheme`: of this node; browsers
-    let a page of https ask nothing by plain HTTP. A policy can name no IPv6 address (W3C CSP 3, section 2.3.1)."""
-    named = sorted(one for one in members.all() if one.startswith(scheme) and "[" not in one)
-    return _POLICY.format(" ".join(["'self'", *named]))
+def policy_of(others: Sequence[str]) -> str:
+    """Returns the Content-Security-Policy of a page that may ask this node, and these others."""
+    return _POLICY.format(" ".join(["'self'", *others]))
+
+
+def guarded(response: web.Response, policy: str) -> web.Response:
+    """Returns the response, with what keeps a page apart from all others in the browser."""
+    response.headers["Content-Security-Policy"] = policy
+    response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
+    return response
+
+
+def _named(members: MemberOrigins, scheme: str) -> list[str]:
+    """Returns the members that a policy can name. `scheme`: of this node; browsers let a page of https ask nothing by
+    plain HTTP. An IPv6 address cannot be named (W3C CSP 3, section 2.3.1)."""
+    return sorted(one for one in members.all() if one.startswith(scheme) and "[" not in one)
 
 
 def _elsewhere() -> web.Response:

@@ -53,6 +53,7 @@ def found_as_json(ctx: ApiContext, policy: Policy, namespace: str) -> bytes:
 
 
 def warnings_of(view: ReadView, among: list[Candidate], policy: Policy, namespace: str) -> list[WarningOut]:
+    """Returns the warnings about a job. `among`: who could be given runs."""
     found: list[WarningOut] = []
     if not among:  # a cluster that has only just started: nobody has said yet what it offers
         return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.doc_links import docs_of, document_address
+from raftsched.cli.doctor.doc_links import docs_of, document_address
 from raftsched.cli.lazy import Command
 from raftsched.cli.remote import format_option, remote
 from raftsched.cli.terminal.output import print_json, print_prose, print_table

@@ -80,13 +80,14 @@ def apply(
 
 def _wanted(modules: Sequence[str], *, empty: bool) -> list[Wanted]:
     """Returns the jobs of all modules. Raises a usage error; then nothing was sent."""
+    from raftsched.client.declared import NOTHING
     from raftsched.client.encoding import encode
 
     found: dict[tuple[str, str], Wanted] = {}
     for module in modules:
         declared = _declared(module)
         if not declared and not empty:
-            raise click.UsageError(f"{module} declares no jobs; decorate functions with @raftsched.job(name, cron=...)")
+            raise click.UsageError(NOTHING.format(module))
         for one in declared:
             try:
                 job = json.loads(encode(one.spec(module)))

@@ -10,7 +10,7 @@ import click
 from raftsched.cli.lazy import Group
 from raftsched.cli.remote import check_namespace, everything_option, find_job, options, remote
 from raftsched.cli.resources.resource import identified, listing, rows
-from raftsched.cli.runs.executors import executor_of
+from raftsched.cli.runs.executors import executor_of, job_of
 from raftsched.cli.runs.instances import check_id
 from raftsched.cli.runs.parts import go_through
 from raftsched.cli.runs.why import error_line
@@ -27,7 +27,7 @@ _IDS_IN_BODY = 1_000
 _IDS_IN_QUERY = 50
 _COLUMNS = [
     Column("ID", lambda i: i["id"], "id", 1),
-    Column("JOB", lambda i: f"{i['namespace']}/{i['job_name']}" if i.get("job_name") else i["job_id"], "name", 3),
+    Column("JOB", lambda i: job_of(i) or i["job_id"], "name", 3),
     Column("STATE", lambda i: i["state"], "state", 2),
     Column("DEAD SINCE", lambda i: i["dead_since"], "time", 4),
     Column("ATTEMPT", lambda i: i.get("attempt"), "number", 6),

@@ -1,4 +1,4 @@
-"""The names of what ran something, in a word."""
+"""Names of runs for people: of their jobs, and of what ran them."""
 
 from __future__ import annotations
 
@@ -10,3 +10,8 @@ def executor_of(found: Mapping[str, Any]) -> str | None:
     """Returns what an instance or an attempt was given to: the id of a node, or "worker/" and a worker's name."""
     worker = found.get("worker")
     return f"worker/{worker}" if worker else found.get("node")
+
+
+def job_of(run: Mapping[str, Any]) -> str | None:
+    """Returns the whole name of a run's job; None: it has none."""
+    return f"{run['namespace']}/{run['job_name']}" if run.get("job_name") else None

@@ -13,7 +13,7 @@ from raftsched.cli.failures import Failure
 from raftsched.cli.lazy import LazyGroup
 from raftsched.cli.remote import check_namespace, find_job, format_option, remote
 from raftsched.cli.resources.resource import identified, listing, rows, viewing_by
-from raftsched.cli.runs.executors import executor_of
+from raftsched.cli.runs.executors import executor_of, job_of
 from raftsched.cli.runs.parts import go_through
 from raftsched.cli.runs.searching import ago, search
 from raftsched.cli.runs.states import state_option
@@ -53,7 +53,7 @@ def progress_text(progress: Mapping[str, Any]) -> str:
 
 _COLUMNS = [
     Column("ID", lambda i: i["id"], "id", 1),
-    Column("JOB", lambda i: f"{i['namespace']}/{i['job_name']}" if i.get("job_name") else None, "name", 3),
+    Column("JOB", job_of, "name", 3),
     Column("STATE", lambda i: i["state"], "state", 2),
     Column("DUE", lambda i: i.get("scheduled_at"), "time", 4),
     Column("TOOK", duration_ms, "duration", 5),

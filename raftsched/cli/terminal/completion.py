@@ -24,7 +24,7 @@ def completion(ctx: click.Context, shell: str | None) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from raftsched.cli.terminal.completing import use_own_classes
+    from raftsched.cli.completing import use_own_classes
 
     name = shell or os.path.basename(os.environ.get("SHELL", ""))
     use_own_classes()

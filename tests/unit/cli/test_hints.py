@@ -8,7 +8,7 @@ import click
 import pytest
 
 from raftsched.cli.main import cli
-from raftsched.cli.words import all_meant, meant_by
+from raftsched.cli.words import THERE, meant_by
 from tests.support.stub_server import Reply, Request, Stub, problem, serve
 from tests.unit.cli.house import ID, run
 
@@ -63,7 +63,7 @@ def below(words: list[str]) -> tuple[click.Command, list[str]]:
     return command, left
 
 
-@pytest.mark.parametrize("meant", sorted(set(all_meant())))
+@pytest.mark.parametrize("meant", sorted({meant for words in THERE.values() for meant in words.values()}))
 def test_each_command_that_is_given_for_others_words_is_there(meant: str) -> None:
     command, left = below(meant.split(" "))
     options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}

@@ -2,7 +2,7 @@
 
 import { MARKS } from "../components/basics.js";
 import { View, define } from "../core/element.js";
-import { duration } from "../core/format.js";
+import { duration, stateWords } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
 const GRAPH_GAP = 12; // px between boxes of one layer,
@@ -165,7 +165,7 @@ function stateOf(run, letters) {
 }
 
 function stateText({ state, took }) {
-  return state.toLowerCase().replaceAll("_", " ") + (took === null ? "" : ` ${duration(took)}`);
+  return stateWords(state) + (took === null ? "" : ` ${duration(took)}`);
 }
 
 function line({ from, to, kind, mode, on }, { at, high, down }) {

@@ -2,7 +2,7 @@
 
 import { moveFocus } from "./points.js";
 import { anchor, lengthScale, lengthText, momentScale, percentile, tickText } from "./scale.js";
-import { duration, plural } from "../core/format.js";
+import { duration, plural, stateWords } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
 const HEIGHT = 170;
@@ -114,7 +114,7 @@ export function shapeLegend(points) {
         "span",
         { key: state },
         h("svg", { width: 12, height: 12, viewBox: "-6 -6 12 12", "aria-hidden": "true" }, mark(state)),
-        ` ${state.toLowerCase().replaceAll("_", " ")} ${count}`,
+        ` ${stateWords(state)} ${count}`,
       ),
     ),
   );

@@ -1,7 +1,7 @@
 /** What one types to go somewhere or to do something: pages, actions of the page, jobs and runs (Ctrl-K). */
 
 import { get, post } from "../core/api.js";
-import { absolute, moment } from "../core/format.js";
+import { absolute, moment, stateWords } from "../core/format.js";
 import { bind } from "../core/keys.js";
 import { navigate } from "../core/router.js";
 import { ROUTES } from "../core/routes.js";
@@ -68,7 +68,7 @@ function jobItem({ id, name, namespace, state }, verb) {
 }
 
 function runItem({ id, job_name: name, state, scheduled_at: at }) {
-  const text = `Run of ${name ?? id.split("@")[0]}, ${state.toLowerCase().replace("_", " ")}${at ? `, ${absolute(moment(at))}` : ""}`;
+  const text = `Run of ${name ?? id.split("@")[0]}, ${stateWords(state)}${at ? `, ${absolute(moment(at))}` : ""}`;
   return { kind: "run", text, mark: MARKS[state], run: () => navigate(`/ui/runs/${encodeURIComponent(id)}`) };
 }
 

@@ -7,9 +7,9 @@ import { announce } from "./basics.js";
 import { openDialog } from "./dialog.js";
 
 const SAVED = "raftsched-filters"; // in localStorage: {path: [{name, query, first}]}
-export const SAVED_MAX = 20; // of one page
-export const NAME_MAX = 40; // characters
-export const QUERY_MAX = 1_000;
+const SAVED_MAX = 20; // of one page
+const NAME_MAX = 40; // characters
+const QUERY_MAX = 1_000;
 
 /** Returns what was kept as far as it is what this page keeps: another program of this origin may have written it. */
 export function savedOf(text, path) {

@@ -115,6 +115,11 @@ export function viewerZone() {
   return Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
+/** Returns ms that a run, or an attempt, took, or takes up to now; null: it never started. */
+export function tookOf({ started_at: started, ended_at: ended }, now = Date.now()) {
+  return started ? Math.max(0, (moment(ended) ?? now) - moment(started)) : null;
+}
+
 /** Returns what a run, or an attempt, was given to: a node by its id, or a remote worker. */
 export function executorOf({ node, worker }) {
   return node ?? (worker ? `worker ${worker}` : NONE);

@@ -3,12 +3,11 @@
 import { card, empty, heading, loading, problem, stateBadge, table, timeOf } from "../components/basics.js";
 import { get, request } from "../core/api.js";
 import { Page, define } from "../core/element.js";
-import { bytes, duration, executorOf, moment, number, plain } from "../core/format.js";
+import { bytes, duration, executorOf, moment, number, plain, tookOf } from "../core/format.js";
 import { navigate } from "../core/router.js";
 import { h } from "../core/vdom.js";
 import { diff, lines } from "./job/diff.js";
 import { runLink, runPath } from "./job/paths.js";
-import { tookOf } from "./workflow-parts.js";
 
 const OUTPUT_MAX = 64 * 1024; // bytes of each output, from its end
 const COMPARED_MAX = 400; // lines in which two outputs are compared; also of lines()
@@ -173,7 +172,7 @@ export class ComparePage extends Page {
 define("rs-compare", ComparePage);
 
 function took(run, ...both) {
-  const [mine, other] = [run, both.find((one) => one !== run)].map((one) => tookOf(one, Date.now()));
+  const [mine, other] = [run, both.find((one) => one !== run)].map((one) => tookOf(one));
   const factor = run === both[1] && mine > 0 && other > 0 ? mine / other : 1;
   const words = factor >= 1.5 ? `${factor.toFixed(1)} times as long` : factor <= 1 / 1.5 ? `${(1 / factor).toFixed(1)} times as fast` : "";
   return `${duration(mine)}${words && ` (${words})`}`;

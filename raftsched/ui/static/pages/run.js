@@ -6,7 +6,7 @@ import "../components/output/output.js";
 import { del, get, post } from "../core/api.js";
 import { Page, define } from "../core/element.js";
 import { tellingLine } from "../core/errors.js";
-import { bytes, duration, executorOf, localTimes, moment, number, plain, plural } from "../core/format.js";
+import { bytes, duration, executorOf, localTimes, moment, number, plain, plural, tookOf } from "../core/format.js";
 import { navigate } from "../core/router.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
@@ -299,7 +299,7 @@ export class RunPage extends Page {
       {
         title: "Took",
         number: true,
-        cell: (row) => (row.started_at ? duration((moment(row.ended_at) ?? Date.now()) - moment(row.started_at)) : "–"),
+        cell: (row) => duration(tookOf(row)),
       },
       { title: "Exit", number: true, cell: (row) => row.exit_code ?? "–" },
       one.attempts.some((row) => row.error) && {

@@ -5,7 +5,7 @@ import { ListPage, namespaceOf } from "../components/list-page.js";
 import { savedFilters } from "../components/saved.js";
 import { RowSelection, chosenBar, named, second, virtualList } from "../components/virtual-list.js";
 import { define } from "../core/element.js";
-import { absolute, ago, duration, executorOf, moment, stateWords } from "../core/format.js";
+import { absolute, ago, duration, executorOf, moment, stateWords, tookOf } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { END_STATE_NAME, INSTANCE_STATE_NAME } from "../core/words.js";
@@ -26,7 +26,7 @@ const FINAL_STATES = new Set(END_STATE_NAME);
 const RUN_ORDERS = {
   job: (row) => `${row.job_name ?? row.job_id}`,
   state: (row) => row.state,
-  took: lengthOf,
+  took: tookOf,
   node: (row) => executorOf(row),
 };
 
@@ -150,12 +150,6 @@ function orderOf(row) {
   return row.order;
 }
 
-/** Returns ms that a run takes or took; null before it started. */
-function lengthOf({ started_at: began, ended_at: ended }) {
-  const from = moment(began);
-  return from === null ? null : Math.max(0, (moment(ended) ?? Date.now()) - from);
-}
-
 function late({ late_ms: ms }) {
   return ms >= 1000 ? `${duration(ms)} late` : "";
 }
@@ -192,7 +186,7 @@ const RUN_COLUMNS = [
     title: "Took",
     by: "took",
     class: "col-took number",
-    cell: (row) => [h("span", null, duration(lengthOf(row))), second([late(row)])],
+    cell: (row) => [h("span", null, duration(tookOf(row))), second([late(row)])],
   },
   {
     title: "Node",

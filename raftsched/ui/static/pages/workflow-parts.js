@@ -3,7 +3,7 @@
 import { MARKS, stateBadge, timeOf } from "../components/basics.js";
 import { commonOf, jobGraph } from "../charts/graph.js";
 import { timeline } from "../charts/timeline.js";
-import { duration, executorOf, moment } from "../core/format.js";
+import { duration, executorOf, moment, stateWords, tookOf } from "../core/format.js";
 import { h } from "../core/vdom.js";
 import { ENDED } from "./job/phases.js";
 
@@ -51,12 +51,6 @@ export function countsText(counts) {
 /** Returns the state of a workflow as a badge. */
 export function workflowBadge(state) {
   return stateBadge(state.toUpperCase());
-}
-
-/** Returns ms that a run took, or takes up to now; null: it never started. */
-export function tookOf(run, now) {
-  const from = moment(run.started_at);
-  return from === null ? null : Math.max(0, (moment(run.ended_at) ?? now) - from);
 }
 
 /** Returns the name of a run's job. */
@@ -112,7 +106,7 @@ function barsOf(run, common, now) {
   const [made, began] = [moment(run.created_at), moment(run.started_at)];
   const to = moment(run.ended_at) ?? now;
   const name = jobOf(run).slice(common.length);
-  const words = state.toLowerCase().replaceAll("_", " ");
+  const words = stateWords(state);
   const waited = duration((began ?? to) - made);
   const phases = [{ kind: "queued", from: made, to: began ?? to, text: `waited ${waited}` }];
   if (began !== null) {
@@ -149,7 +143,7 @@ export function workflowColumns(own, common = "") {
       number: true,
       cell: (row) => duration((moment(row.started_at) ?? moment(row.ended_at) ?? Date.now()) - moment(row.created_at)),
     },
-    { title: "Took", number: true, cell: (row) => duration(tookOf(row, Date.now())) },
+    { title: "Took", number: true, cell: (row) => duration(tookOf(row)) },
     { title: "Node", cell: executorOf },
   ];
 }

@@ -5,7 +5,7 @@ import { DAYS, moved, outcomeYear } from "../../charts/year.js";
 import { pages } from "../../core/api.js";
 import { onChange } from "../../core/changes.js";
 import { View, define } from "../../core/element.js";
-import { absolute, moment, number, plural } from "../../core/format.js";
+import { absolute, moment, number, plural, stateWords } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 import { jobPath } from "./paths.js";
 
@@ -34,7 +34,7 @@ export function worstOf(counts) {
 
 function inWords(counts) {
   return WORST.filter((state) => counts[state])
-    .map((state) => `${number(counts[state])} ${state.toLowerCase().replace("_", " ")}`)
+    .map((state) => `${number(counts[state])} ${stateWords(state)}`)
     .join(", ");
 }
 

@@ -89,10 +89,12 @@ def _refs(client: Client, query: Mapping[str, Any]) -> Items:
 
 
 def _runs(client: Client, begun: str, command: str) -> Items:
+    from raftsched.cli.runs.executors import job_of
+
     states = ",".join(_RUNS_OF.get(command, ())) or None
     query = {"state": states, "fields": "id,state,namespace,job_name"}
     for run in client.items(runs.LIST, query, _NEWEST):
-        yield CompletionItem(run["id"], help=f"{run['state']} {run['namespace']}/{run['job_name']}")
+        yield CompletionItem(run["id"], help=f"{run['state']} {job_of(run) or ''}".rstrip())
 
 
 def _jobs_or_runs(client: Client, begun: str, command: str) -> Items:

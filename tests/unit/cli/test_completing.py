@@ -13,9 +13,9 @@ from pathlib import Path
 import click
 import pytest
 
+from raftsched.cli import completing
 from raftsched.cli.lazy import COMPLETE
 from raftsched.cli.main import cli
-from raftsched.cli.terminal import completing
 from tests.support.examples import ROOT
 from tests.support.stub_server import Reply, Request, Stub, problem, serve
 from tests.unit.cli.house import ID, INSTANCE, run
