@@ -20,7 +20,6 @@ from typing import Any
 import brotli
 
 from raftsched.ui.files import File
-from raftsched.ui.slim import slim
 
 HOME = "/ui/docs/"
 ASSETS = "/ui/docs/assets"
@@ -41,6 +40,8 @@ class Docs:
 
     def __init__(self, packed: bytes, theme: dict[str, bytes]) -> None:
         """`theme`: the files of `docs_theme` and those that it shares with the page, by their names."""
+        from raftsched.ui.slim import slim  # a node that shows none of them needs none of it
+
         content = json.loads(brotli.decompress(packed))
         self._pages: dict[str, dict[str, Any]] = {page["address"]: page for page in content["pages"]}
         self._nav: list[Entry] = [(title, within) for title, within in content["nav"]]

@@ -5,10 +5,10 @@ import { ListPage, namespaceOf } from "../components/list-page.js";
 import { savedFilters } from "../components/saved.js";
 import { named, second, virtualList } from "../components/virtual-list.js";
 import { define } from "../core/element.js";
-import { absolute, ago, duration, moment, plural } from "../core/format.js";
+import { absolute, ago, duration, moment, plural, tookOf } from "../core/format.js";
 import { h } from "../core/vdom.js";
 import { compareRuns } from "./runs.js";
-import { countsText, tookOf, workflowBadge, workflowLink } from "./workflow-parts.js";
+import { countsText, workflowBadge, workflowLink } from "./workflow-parts.js";
 
 const WORKFLOW_STATES = ["running", "succeeded", "failed", "killed"];
 
@@ -90,6 +90,6 @@ const WORKFLOW_COLUMNS = [
   {
     title: "Took",
     class: "col-took number",
-    cell: (row) => (row.ended_at || row.state === "running" ? duration(tookOf(row, Date.now())) : "–"),
+    cell: (row) => (row.ended_at || row.state === "running" ? duration(tookOf(row)) : "–"),
   },
 ];
