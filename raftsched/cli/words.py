@@ -121,14 +121,14 @@ THERE: Mapping[str, Mapping[str, str]] = {
         "calendar": "calendars",
         "namespace": "namespaces",
         "ns": "namespaces",
-        "secret": "secrets",
+        "secret": "secrets",  # nosec B105
         "webhook": "webhooks",
         "notify": "webhooks create NAME --url URL",
         "notifications": "webhooks list",
         "workflow": "workflows",
         "dag": "workflows",
         "dags": "workflows list",
-        "token": "tokens",
+        "token": "tokens",  # nosec B105
         "auth": "tokens",
         "users": "tokens list",
         "context": "contexts",

@@ -101,7 +101,7 @@ def after(
         raise ValueError('all_of and any_of are lists of jobs; of one job, give its name alone: after("import")')
     if on not in ("succeeded", "failed", "ended"):
         raise ValueError(f"after: on is {on!r}; it is one of succeeded, failed, ended")
-    return {"after": {**given, "on": on, **({"pass": "result"} if pass_result else {})}}  # type: ignore[typeddict-item]
+    return {"after": {**given, "on": on, **({"pass": "result"} if pass_result else {})}}  # type: ignore[typeddict-item]  # nosec B105
 
 
 def manual() -> Trigger:

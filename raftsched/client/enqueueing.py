@@ -29,8 +29,8 @@ INSTANCE = "RAFTSCHED_INSTANCE_ID"  # a variable of every run
 # Variables that say which cluster is meant, and who asks -> the argument of a client.
 _VARIABLES = {
     "RAFTSCHED_SERVER": "servers",
-    "RAFTSCHED_TOKEN": "token",
-    "RAFTSCHED_TOKEN_FILE": "token_file",
+    "RAFTSCHED_TOKEN": "token",  # nosec B105
+    "RAFTSCHED_TOKEN_FILE": "token_file",  # nosec B105
     "RAFTSCHED_CA_FILE": "ca_file",
     "RAFTSCHED_CLIENT_CERT": "client_cert",
     "RAFTSCHED_CLIENT_KEY": "client_key",

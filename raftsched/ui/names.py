@@ -63,20 +63,20 @@ class _Open:
 def shorter(script: str) -> str:
     """Returns the script with shorter names. It must have no labels, `case`, `var` or `eval`."""
     tokens = list(tokens_of(script))
-    places = [at for at, token in enumerate(tokens) if not is_gap(token)]
+    places = [at for at, word in enumerate(tokens) if not is_gap(word)]
     said = [tokens[at] for at in places]
     reader = _Reader(said)
     reader.read()
     for scope in reader.scopes:
         _choose(scope, reader.kept)
     private = _privates(said, reader.classes)
-    for at, token in enumerate(said):
+    for at, word in enumerate(said):
         found = reader.variables.get(at)
         if found is not None:
             scope, shorthand = found
-            new = scope.named(token)
-            if new != token:
-                tokens[places[at]] = f"{token}: {new}" if shorthand else new
+            new = scope.named(word)
+            if new != word:
+                tokens[places[at]] = f"{word}: {new}" if shorthand else new
         elif at in private:
             tokens[places[at]] = private[at]
     return "".join(tokens)
@@ -103,7 +103,7 @@ def _privates(said: list[str], classes: list[tuple[int, int]]) -> dict[int, str]
     """Returns the new names of private members by their places, of each class for itself."""
     new: dict[int, str] = {}
     for begin, end in classes:
-        found = Counter(token for token in said[begin:end] if token.startswith("#"))
+        found = Counter(word for word in said[begin:end] if word.startswith("#"))
         free = _short()
         names = {name: f"#{next(free)}" for name, _ in sorted(found.items(), key=lambda one: (-one[1], one[0]))}
         new |= {at: names[said[at]] for at in range(begin, end) if said[at] in names}
@@ -131,44 +131,44 @@ class _Reader:
 
     def read(self) -> None:
         """Reads all of it."""
-        for at, token in enumerate(self.said):
+        for at, word in enumerate(self.said):
             top = self._open[-1]
-            self._end_arrows(top, token)
-            if token[-2:] == "${" or token in ("(", "[", "{"):
-                if token[0] == "}":
+            self._end_arrows(top, word)
+            if word[-2:] == "${" or word in ("(", "[", "{"):
+                if word[0] == "}":
                     self._open.pop()
-                self._opened(at, token)
-            elif token in (")", "]", "}") or token[0] == "}":
+                self._opened(at, word)
+            elif word in (")", "]", "}") or word[0] == "}":
                 self._closed(at)
-            elif token == "?":
+            elif word == "?":
                 top.asks += 1
-            elif token == ":" and top.asks:
+            elif word == ":" and top.asks:
                 top.asks -= 1
-            elif token == "=>":
+            elif word == "=>":
                 self._arrow(at, top)
-            elif _IS_NAME.match(token):
-                self._name(at, token, top)
+            elif _IS_NAME.match(word):
+                self._name(at, word, top)
         for scope in reversed(self.scopes[1:]):
             assert scope.parent is not None
             scope.parent.used.update(scope.used)
 
-    def _opened(self, at: int, token: str) -> None:
+    def _opened(self, at: int, word: str) -> None:
         before, top = self._at(at - 1), self._open[-1]
-        kind, scope = token[-2:] if token[-2:] == "${" else token, top.scope
-        if token == "{":
+        kind, scope = word[-2:] if word[-2:] == "${" else word, top.scope
+        if word == "{":
             is_block = before in _BEFORE_BLOCK or (before == "{" and top.kind == "block")
             kind = "class" if self._class else "block" if is_block else "object"
             self._class = False
             if self._body is not None and is_block:
                 scope, self._body = self._body, None
-        elif token == "(" and self._are_parameters(at):
+        elif word == "(" and self._are_parameters(at):
             self.scopes.append(_Scope(scope))
             scope = self.scopes[-1]
             scope.declared |= self._pattern(at)
             self._body = None
-        elif token in ("[", "(") and before in ("const", "let"):
+        elif word in ("[", "(") and before in ("const", "let"):
             scope.declared |= self._pattern(at)
-        if token == "{" and before in ("const", "let"):
+        if word == "{" and before in ("const", "let"):
             scope.declared |= self._pattern(at)
         self._open.append(_Open(kind, at, scope))
 
@@ -179,9 +179,9 @@ class _Reader:
         if closed.scope is not self._open[-1].scope and closed.kind == "(":
             self._body = closed.scope  # they were parameters: the body comes
 
-    def _end_arrows(self, top: _Open, token: str) -> None:
-        ends = token in (",", ";", ")", "]") or token[0] == "}"
-        while top.arrows and (ends or (token == ":" and top.asks == top.arrows[-1][1])):
+    def _end_arrows(self, top: _Open, word: str) -> None:
+        ends = word in (",", ";", ")", "]") or word[0] == "}"
+        while top.arrows and (ends or (word == ":" and top.asks == top.arrows[-1][1])):
             top.scope, top.asks = top.arrows.pop()
 
     def _arrow(self, at: int, top: _Open) -> None:
@@ -196,19 +196,19 @@ class _Reader:
             top.arrows.append((top.scope, top.asks))
             top.scope, self._body = self._body, None
 
-    def _name(self, at: int, token: str, top: _Open) -> None:
+    def _name(self, at: int, word: str, top: _Open) -> None:
         before, after = self._at(at - 1), self._at(at + 1)
-        if token == "class" and before != "." and after != ":":
+        if word == "class" and before != "." and after != ":":
             self._class = True
         if before == "class":
-            self.kept.add(token)
-        if token in _WORDS or token[0] == "#" or before in (".", "?.") or self._is_member(top.kind, before, after):
+            self.kept.add(word)
+        if word in _WORDS or word[0] == "#" or before in (".", "?.") or self._is_member(top.kind, before, after):
             return
         shorthand = top.kind == "object" and before in ("{", ",") and after in (",", "}", "=")
         self.variables[at] = (top.scope, shorthand)
-        top.scope.used[token] += 1
+        top.scope.used[word] += 1
         if before in ("const", "let", "function") or (before == "*" and self._at(at - 2) == "function"):
-            top.scope.declared.add(token)
+            top.scope.declared.add(word)
 
     def _is_member(self, kind: str, before: str, after: str) -> bool:
         if kind == "class":
@@ -225,9 +225,9 @@ class _Reader:
     def _end(self, at: int) -> int:
         depth = 0
         for place in range(at, len(self.said)):
-            token = self.said[place]
-            depth += token in ("(", "[", "{") or (token[-2:] == "${" and token[0] != "}")
-            depth -= token in (")", "]", "}") or (token[0] == "}" and token[-2:] != "${")
+            word = self.said[place]
+            depth += word in ("(", "[", "{") or (word[-2:] == "${" and word[0] != "}")
+            depth -= word in (")", "]", "}") or (word[0] == "}" and word[-2:] != "${")
             if not depth:
                 return place
         raise ValueError(f"a bracket is not closed: {''.join(self.said[at : at + 20])!r}")
@@ -237,20 +237,20 @@ class _Reader:
         found = set()
         place, end = at, self._end(at)
         while place < end:
-            token = self.said[place]
-            if token == "=":  # what follows is a value
+            word = self.said[place]
+            if word == "=":  # what follows is a value
                 place += 1
                 while place < end and self.said[place] not in (",", "]", "}", ")"):
                     place = self._end(place) + 1 if self._begins(place) else place + 1
                 continue
-            if _IS_NAME.match(token) and token not in _WORDS and self._at(place + 1) != ":":
-                found.add(token)
+            if _IS_NAME.match(word) and word not in _WORDS and self._at(place + 1) != ":":
+                found.add(word)
             place += 1
         return found
 
     def _begins(self, place: int) -> bool:
-        token = self.said[place]
-        return token in ("(", "[", "{") or (token[-2:] == "${" and token[0] == "`")
+        word = self.said[place]
+        return word in ("(", "[", "{") or (word[-2:] == "${" and word[0] == "`")
 
     def _at(self, place: int) -> str:
         return self.said[place] if 0 <= place < len(self.said) else ""

@@ -46,23 +46,23 @@ def tight(script: str) -> str:
         if is_gap(said):
             gap = True
             continue
-        token = "let" if said == "const" else said
+        word = "let" if said == "const" else said
         before = made[-1] if made else ";"
-        if token == "let" and before == ";" and declares[-1]:
+        if word == "let" and before == ";" and declares[-1]:
             made[-1] = ","
         else:
-            words = _WORD.match(before[-1]) and _WORD.match(token)
-            signs = token in ("+", "-", "/") and before[-1] == token
-            if token == "}" and before == ";":
+            words = _WORD.match(before[-1]) and _WORD.match(word)
+            signs = word in ("+", "-", "/") and before[-1] == word
+            if word == "}" and before == ";":
                 made.pop()
-            made.append(f" {token}" if gap and (words or signs) else token)
+            made.append(f" {word}" if gap and (words or signs) else word)
         gap = False
-        if token in ("(", "[", "{") or (token[-2:] == "${" and token[0] == "`"):
+        if word in ("(", "[", "{") or (word[-2:] == "${" and word[0] == "`"):
             declares.append(False)
-        elif token[0] in ")]}" and token[-2:] != "${":
+        elif word[0] in ")]}" and word[-2:] != "${":
             declares.pop()
-        elif before in (";", "{") or (before == "}" and token == "let"):
-            declares[-1] = token == "let"
+        elif before in (";", "{") or (before == "}" and word == "let"):
+            declares[-1] = word == "let"
     return "".join(made) + "\n"
 
 
