@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -136,11 +137,18 @@ class Place:
         self.ask("PUT", "/v1/namespaces/billing/secrets/smtp", {"value": "of nothing"})
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        """Runs it. A command that does not end is killed with all that it started, which would keep the pipes open."""
+        with subprocess.Popen(
             ["bash", "-euo", "pipefail", "-c", script],
-            cwd=self.directory, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=patient(120), check=False,
-        )  # fmt: skip
+            cwd=self.directory, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, start_new_session=True,
+        ) as started:  # fmt: skip
+            try:
+                printed, said = started.communicate(timeout=patient(120))
+            except subprocess.TimeoutExpired:
+                os.killpg(started.pid, signal.SIGKILL)
+                pytest.fail(f"this does not end: {script}")
+        return subprocess.CompletedProcess(script, started.returncode, printed, said)
 
 
 @pytest.fixture(scope="module")

@@ -50,6 +50,7 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "git checkout v": "tests/e2e/test_packages.py",
     "cmp dist/": "tests/e2e/test_packages.py",
     "raftsched dev   #": "tests/e2e/test_packages.py",
+    "raftsched dev kill-leader": "tests/e2e/test_readme.py",
     "raftsched doctor --local /var": "tests/unit/cli/doctor/test_one_node.py",  # of a node that there is
     "raftsched node --id n1": "tests/e2e/test_startup.py",
     "raftsched worker --server": "tests/e2e/test_workers.py",
