@@ -16,6 +16,7 @@ This imports next to nothing: whoever registers a handler pays for no more.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
@@ -54,7 +55,9 @@ def handler(name: str, *, concurrency: int = 1) -> Callable[[_F], _F]:
         if concurrency > 1 and not _flags(function) & _CO_COROUTINE:
             raise ValueError(f"handler {name!r}: {where} is no coroutine function (async def); its concurrency is 1")
         before = registered.get(name)
-        if before is not None and reference(before) != where:
+        if before is not None and is_program_of(function, before):
+            return function
+        if before is not None and reference(before) != where and not is_program_of(before, function):
             raise ValueError(f"handler {name!r}: {reference(before)} has this name already; give {where} another one")
         registered[name] = function
         if concurrency > 1:
@@ -102,6 +105,14 @@ def _flags(function: Callable[..., Any]) -> int:
     called = function if hasattr(function, "__code__") else type(function).__call__
     code = getattr(called, "__code__", None)
     return code.co_flags if isinstance(code, CodeType) else 0
+
+
+def is_program_of(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """Returns whether one is the other, of a file that runs as the program and is imported by its name, too."""
+    if one.__module__ != "__main__" or other.__module__ == "__main__" or one.__qualname__ != other.__qualname__:
+        return False
+    files = [getattr(sys.modules.get(function.__module__), "__file__", None) for function in (one, other)]
+    return None not in files and len({os.path.abspath(str(file)) for file in files}) == 1
 
 
 def reference(function: Callable[..., Any]) -> str:

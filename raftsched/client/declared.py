@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from raftsched.client import builders
+from raftsched.handlers import is_program_of
 
 if TYPE_CHECKING:
     from raftsched.client.enqueue_options import DeclaredFields
@@ -48,6 +49,11 @@ class Declaration:
         before = registered.get((self.namespace, self.name))
         if before is not None and before.function is function:
             raise ValueError(f"job {self.name!r}: {self.place} has it twice; give one of them another name")
+        if before is not None and before.function is not None and before.place != self.place:
+            if is_program_of(function, before.function):
+                return
+            if is_program_of(before.function, function):
+                before = None
         if before is not None and before.place != self.place:
             raise ValueError(f"job {self.name!r}: {before.place} has this name already; give {self.place} another one")
         registered[self.namespace, self.name] = self

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched import names
 from raftsched.cli.jobs.fields import exactly_one, retry_of, set_field
 from raftsched.cli.jobs.generated import OPTIONS, SAME
 from raftsched.cli.jobs.preview import print_times
@@ -177,6 +178,9 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
             handler[key] = value
     job: dict[str, Any] = {"namespace": o["namespace"], **when_of(o), "handler": handler}
     if name is not None:
+        namespace, slash, rest = name.partition("/")
+        if slash and names.NAMESPACE.allows(namespace) and names.JOB.allows(rest):
+            raise click.UsageError(f"{name!r} is no name alone; say the namespace apart: {rest} -N {namespace}")
         by_name(o["namespace"], name)  # checked here, so that the message speaks of the argument
         job["name"] = name
     if o["params"] is not None:

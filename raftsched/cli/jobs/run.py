@@ -16,7 +16,7 @@ from raftsched.cli.jobs.operations import by_filter, many_options
 from raftsched.cli.jobs.wait import GivenUp, Watch, end_words, ended, milliseconds
 from raftsched.cli.lazy import Command
 from raftsched.cli.remote import find_job, format_option, job_ref, read_json, remote
-from raftsched.cli.runs.logs import print_split
+from raftsched.cli.runs.logs import print_split, say_where_parts_wrote
 from raftsched.cli.terminal.limit import limited
 from raftsched.cli.terminal.output import print_json
 from raftsched.errors import Exit
@@ -169,6 +169,7 @@ def _follow(client: Client, job: Mapping[str, Any], instance: str) -> dict[str, 
         print_split(client, output.GET.format(id=instance), {"follow": True, "attempt": number})
         found: dict[str, Any] = watch.until("", functools.partial(_over, client, instance, number))
         if found["state"] in END_STATE_NAME:
+            say_where_parts_wrote(found)
             return found
         _say_next(job, found, number)
         number += 1

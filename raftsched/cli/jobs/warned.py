@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from raftsched.cli.terminal.values import shown
+
 _SHOWN = 3  # names that one line has
 
 
@@ -18,4 +20,4 @@ def print_warnings(jobs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
             found.setdefault(warning["detail"], []).append(name)
     for detail, names in found.items():
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        click.echo(f"warning: {', '.join(names[:_SHOWN])}{more}: {detail}", err=True)
+        click.echo(f"warning: {', '.join(names[:_SHOWN])}{more}: {shown(detail)}", err=True)

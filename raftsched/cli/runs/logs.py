@@ -11,6 +11,7 @@ import click
 from raftsched.cli.lazy import Command
 from raftsched.cli.remote import options, remote
 from raftsched.cli.runs.instances import path_of, run_of
+from raftsched.surface.plain import runs
 from raftsched.surface.plain.output import GET, STREAM_NAME
 
 if TYPE_CHECKING:
@@ -31,25 +32,43 @@ def _print(
     client: Client, ref: str, follow: bool, attempt: int | None, tail: int | None, stream: str | None, split: bool
 ) -> None:
     query = {"follow": True if follow else None, "stream": stream, "attempt": attempt, "tail": tail}
-    path = path_of(GET, run_of(client, ref))
+    instance = run_of(client, ref)
+    path = path_of(GET, instance)
     if split:
-        print_split(client, path, query)
-        return
-    from raftsched.client.event_stream import output as follow_output
+        empty = not print_split(client, path, query)
+    else:
+        from raftsched.client.event_stream import output as follow_output
 
-    for piece in follow_output(client, path, query) if follow else client.stream(path, query):
-        sys.stdout.buffer.write(piece)
-        sys.stdout.buffer.flush()
+        empty = True
+        for piece in follow_output(client, path, query) if follow else client.stream(path, query):
+            empty = False
+            sys.stdout.buffer.write(piece)
+            sys.stdout.buffer.flush()
+    if empty:
+        say_where_parts_wrote(client.get(runs.GET.format(id=instance)))
 
 
-def print_split(client: Client, path: str, query: Mapping[str, Any]) -> None:
-    """Prints an output: what was written to stderr on stderr."""
+def print_split(client: Client, path: str, query: Mapping[str, Any]) -> bool:
+    """Prints an output: what was written to stderr on stderr. Returns whether there was any."""
     from raftsched.client.event_stream import pieces
 
+    found = False
     for said in pieces(client, path, query):
+        found = True
         sink = sys.stderr if said["stream"] == "stderr" else sys.stdout
         sink.buffer.write(said["text"].encode())
         sink.buffer.flush()
+    return found
+
+
+def say_where_parts_wrote(found: Mapping[str, Any]) -> None:
+    """Says of a run with parts that each of them has an output, and it has none."""
+    if found.get("parts"):
+        click.echo(
+            f"raftsched: each part of it has an output of its own: raftsched runs list --parent {found['id']} has their"
+            " ids",
+            err=True,
+        )
 
 
 @click.command(cls=Command)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -149,3 +153,33 @@ def test_params_are_those_of_the_function(function: Callable[..., Any], fields: 
     else:
         with pytest.raises(TypeError, match=wrong):
             one.spec("m")
+
+
+ALONE = """
+import sys
+import raftsched
+from raftsched.client.declared import specs_of
+
+@raftsched.job("nightly", every="1d")
+def nightly() -> None: ...
+
+if __name__ == "__main__":
+    print([job["handler"] for job in specs_of(["alone"])], raftsched.handlers.registered["nightly"].__module__)
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["alone.py"],
+        ["-m", "alone"],
+        ["-c", "import alone, runpy; runpy.run_module('alone', run_name='__main__', alter_sys=True)"],
+    ],
+)
+def test_a_program_of_one_file_may_name_itself(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "alone.py").write_text(ALONE)
+    environment = {**os.environ, "PYTHONPATH": f"{Path(raftsched.__file__).parents[1]}"}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[{'call': 'nightly'}] alone\n", "")

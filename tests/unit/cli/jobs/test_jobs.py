@@ -202,6 +202,12 @@ def test_several_jobs_each_get_their_answer_and_the_first_failure_is_the_exit_co
         assert third.startswith("raftsched: there is no job 'none'")
 
 
+def test_a_job_is_created_by_its_name_and_namespace_apart() -> None:
+    result = run("--server", "http://127.0.0.1:1", "jobs", "create", "shop/tick", "--manual", "--shell", "true")
+    assert result.exit_code == 2
+    assert "'shop/tick' is no name alone; say the namespace apart: tick -N shop" in " ".join(result.stderr.split())
+
+
 def test_run_of_several() -> None:
     table = {
         "GET /v1/namespaces/default/jobs/a": {**JOB, "id": "a1", "name": "a"},

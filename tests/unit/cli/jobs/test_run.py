@@ -155,6 +155,21 @@ def test_the_time_may_be_up_before_it_begins() -> None:
     assert f"gave up waiting: {INSTANCE} has not ended" in result.stderr
 
 
+@pytest.mark.parametrize("words", [["jobs", "run", "tick", "-f"], ["logs", INSTANCE], ["logs", "--split", INSTANCE]])
+def test_of_a_run_with_parts_it_is_said_where_they_wrote(words: list[str]) -> None:
+    parts = {**row("SUCCEEDED", 0), "attempts": [], "parts": {"total": 3}}
+
+    def answer(request: Request) -> Reply:
+        if "/output" in request.path:
+            return 200, b"" if words == ["logs", INSTANCE] else said()
+        return routes({f"GET {BY_NAME}": JOB, _RUN: (202, row("WAITING", 0)), _GET: parts})(request)
+
+    with serve(answer) as stub:
+        result = run("--server", stub.url, *words)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert f"each part of it has an output of its own: raftsched runs list --parent {INSTANCE} has" in result.stderr
+
+
 @pytest.mark.parametrize("how", ["--wait", "-f"])
 def test_the_time_may_be_up_and_the_run_goes_on(how: str) -> None:
     let_go = threading.Event()

@@ -30,6 +30,13 @@ def test_each_thing_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert told.err == "warning: j0, j1, j2 and 3 more: No node has it.\nwarning: q: There is no queue.\n"
 
 
+def test_a_label_commands_no_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("click._compat.should_strip_ansi", lambda *_: False)  # as on a terminal
+    monkeypatch.setattr("click.utils.should_strip_ansi", lambda *_: False)
+    print_warnings([("a", {"warnings": [{**NOBODY, "detail": "No node carries z=\x1b[2Jx."}]})])
+    assert capsys.readouterr().err == "warning: a: No node carries z=\\x1b[2Jx.\n"
+
+
 @pytest.mark.parametrize("words", [[], ["--dry-run"]])
 def test_of_a_job_that_is_made_or_checked(words: list[str]) -> None:
     def answer(request: Request) -> tuple[int, Any]:
