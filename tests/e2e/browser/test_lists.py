@@ -265,3 +265,15 @@ def test_a_node_of_an_older_version_is_asked_again_without_the_fields(world: Wor
     page = tab.go("/ui/jobs")
     expect(page.locator(".grid-body [role=row]:not([hidden])").first).to_be_visible()
     expect(page.locator("main [role=alert]")).to_have_count(0)
+
+
+@pytest.mark.parametrize("sort", ["__proto__", "constructor", "-toString"])
+def test_an_order_that_no_column_has_is_that_of_the_api(world: World, tab: Tab, sort: str) -> None:
+    page = tab.go(f"/ui/jobs?sort={sort}")
+    expect(page.locator(".grid-body [role=row]:not([hidden])").first).to_be_visible()
+    expect(page.locator("main")).not_to_contain_text("sorted")
+
+
+def test_a_comparison_of_nothing_says_what_is_missing(world: World, tab: Tab) -> None:
+    page = tab.go("/ui/compare")
+    expect(page.locator("main")).to_contain_text("The address names no two runs.")

@@ -369,6 +369,7 @@ def test_a_day_is_as_bad_as_the_worst_of_its_runs(tab: Tab) -> None:
     [
         ("run invoices", "run", "invoices"),
         ("run", None, "run"),
+        ("constructor invoices", None, "constructor invoices"),
         (" invoices x ", None, "invoices x"),
         ("pause a/b", "pause", "a/b"),
     ],

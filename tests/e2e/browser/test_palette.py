@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.browser.world import World
 from tests.support import axe
@@ -61,6 +61,34 @@ def test_the_palette_finds_jobs_and_runs_and_says_which_is_meant(world: World, t
     expect(options).to_have_count(1)
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_what_the_palette_finds_later_changes_nothing_that_was_chosen(world: World, tab: Tab) -> None:
+    page = tab.go("/ui/")
+    held: list[Route] = []
+    page.route("**/v1/jobs?*name_contains*", lambda route: held.append(route))
+    opened(page)
+    page.keyboard.type("re")
+    options = page.get_by_role("dialog").get_by_role("option")
+    with page.expect_request("**/v1/jobs?*name_contains*"):
+        page.keyboard.press("ArrowDown")
+    chosen = page.locator("[role=option][aria-selected=true]")
+    before = chosen.inner_text()
+    held.pop().continue_()
+    expect(options.first).to_contain_text("billing/reminders")
+    expect(chosen).to_have_text(before.replace("\n", ""))
+
+
+def test_the_palette_shows_nothing_of_what_was_typed_before(world: World, tab: Tab) -> None:
+    page = tab.go("/ui/")
+    held: list[Route] = []
+    page.route("**/v1/jobs?*name_contains=invo*", lambda route: held.append(route))
+    opened(page)
+    with page.expect_request("**/v1/jobs?*name_contains=invo*"):
+        page.keyboard.type("invo")
+    with page.expect_event("requestfailed"):  # it is given up as soon as more is typed
+        page.keyboard.type("x")
+    expect(page.get_by_role("dialog").get_by_role("option")).to_have_count(0)
 
 
 def test_the_palette_does_what_is_asked_once_it_is_confirmed(world: World, tab: Tab) -> None:

@@ -158,8 +158,9 @@ export class ListPage extends Page {
   ordered(values) {
     const { list } = this;
     const sort = this.query.get("sort") ?? "";
-    const value = values[sort.replace("-", "")];
-    if (!value || !list.rows.length) return list;
+    const name = sort.replace("-", "");
+    if (!Object.hasOwn(values, name) || !list.rows.length) return list;
+    const value = values[name];
     const kept = this.#sorted;
     if (kept?.list !== list || kept.sort !== sort || kept.was !== list.rows || kept.rows.length !== list.rows.length) {
       const way = sort.startsWith("-") ? -1 : 1;
@@ -177,7 +178,7 @@ export class ListPage extends Page {
   counted(one, values = {}) {
     const { list } = this;
     const sort = (this.query.get("sort") ?? "").replace("-", "");
-    const of = !list.done && values[sort] ? `, the ${number(list.rows.length)} loaded of them sorted` : "";
+    const of = !list.done && Object.hasOwn(values, sort) ? `, the ${number(list.rows.length)} loaded of them sorted` : "";
     return this.#counted(one) + of;
   }
 

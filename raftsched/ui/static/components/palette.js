@@ -83,8 +83,9 @@ function openPalette() {
   let abort = null;
   let said = "";
   const show = () => {
+    const chosen = at && items[at];
     items = [...server, ...(typed ? fixed.filter(({ text }) => fitsPalette(text, typed)) : fixed)];
-    at = Math.min(at, Math.max(0, items.length - 1));
+    at = Math.max(0, items.indexOf(chosen)); // also when what the server found comes before it
     dialog.update();
     dialog.element.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
   };
@@ -118,6 +119,7 @@ function openPalette() {
     at = 0;
     server = [];
     clearTimeout(timer);
+    abort?.abort(); // what it finds is of what was typed before
     timer = setTimeout(ask, ASK_MS);
     show();
   };

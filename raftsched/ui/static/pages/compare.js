@@ -54,6 +54,7 @@ export class ComparePage extends Page {
     this.update();
     const options = { signal: this.signal };
     try {
+      if (!a || !b) throw new Error("The address names no two runs.");
       const newer = await get(runPath({ id: b }), null, options);
       if (a === "before" || a === "good") {
         const query = { job: newer.job_id, to: newer.scheduled_at, limit: 1, state: a === "good" ? "SUCCEEDED" : undefined, fields: "id" };
