@@ -159,9 +159,8 @@ class Node:
             config = replace(config, pythonpath=(*config.pythonpath, *import_path()))
         calls = self._functions.calls()
         if self._alone and sockets is None:
-            config, sockets = _with_free_port(
-                config
-            )  # nothing may fail before the member has the socket, and closes it
+            # Nothing may fail from here on until the member has the socket, and closes it.
+            config, sockets = _with_free_port(config)
         member = self._member = Member(
             config,
             own_process=self._own_process,

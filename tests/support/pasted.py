@@ -94,9 +94,8 @@ class Desk:
                     script = _settings(script)
                     self._start(line, ready)
                 else:
-                    script += "".join(
-                        f"{one}\n" for one in text.splitlines() if not one.startswith(NOT_HERE)
-                    )  # one shell for all, so that what is set stays set
+                    # One shell for all, so that what is set stays set.
+                    script += "".join(f"{one}\n" for one in text.splitlines() if not one.startswith(NOT_HERE))
         return printed + self._run(script)
 
     def _run(self, script: str) -> str:

@@ -35,7 +35,12 @@ export class ListPage extends Page {
   queryChanged() {
     this.#turn++;
     this.open();
+    this.#draw();
+  }
+
+  #draw() {
     this.update();
+    this.drawn()?.update();
   }
 
   /** Takes up the list of the filters that hold now. */
@@ -50,10 +55,7 @@ export class ListPage extends Page {
     kept.delete(key);
     this.list = before?.list ?? new LiveList(options);
     this.list.sleep(false);
-    this.list.changed = () => {
-      this.update();
-      this.drawn()?.update();
-    };
+    this.list.changed = () => this.#draw();
     this.opened();
   }
 
