@@ -24,7 +24,7 @@ LIMITS = {
     "max_jobs": Limit(0, COUNT_MAX, "So many jobs at most; 'none' for no limit."),
     "max_running": Limit(1, 1_000_000, "So many runs of all its jobs at one time; 'none' for no limit."),
     "max_starts_per_minute": Limit(1, 1_000_000, "So many starts in a minute; 'none' for no limit."),
-    "output_bytes": Limit(1 << 20, 1 << 50, "So much of what they print on each node; 'none' for no limit."),
+    "output_bytes": Limit(1 << 20, 1 << 50, "How much of their output each node keeps; 'none' for no limit."),
     "output_max_bytes": Limit(*OUTPUT_MAX_BYTES, "So much of what an attempt prints; 'none': as the settings say."),
     "output_keep_ms": Limit(*OUTPUT_KEEP_MS, "How long output is kept; 'none': as the settings say."),
     "output_copies": Limit(*OUTPUT_COPIES, "On so many nodes, 1 or 2; 'none': as the settings say."),

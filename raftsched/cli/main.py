@@ -154,7 +154,7 @@ def _say_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.option("--context", metavar="CONTEXT", help="Or the name of a cluster (RAFTSCHED_CONTEXT).")
 @click.option("--token", metavar="VALUE", help="Your token (better: RAFTSCHED_TOKEN, or a context).")
 @click.option("--token-file", metavar="FILE", help="Or the file where it is (RAFTSCHED_TOKEN_FILE).")
-@click.option("--ca-file", metavar="FILE", help="For https: whom to trust.  [default: as the system]")
+@click.option("--ca-file", metavar="FILE", help="For https: the authorities to trust.  [default: as the system]")
 @click.option("--client-cert", metavar="FILE", help="The certificate for nodes that ask for one,")
 @click.option("--client-key", metavar="FILE", help="and its private key.")
 @click.option("--insecure", is_flag=True, help="Let the token go to other machines by plain HTTP.")

@@ -180,7 +180,7 @@ FIELDS = (
           "webhooks that are told how its runs end, that one started, is late or runs long, that none succeeded lately",
           policy="notify", rule=notify.notify_of, stored=notify.normal,
           inherited=True, help_order=4,
-          options=("--notify WEBHOOK:EVENT,EVENT...: Whom to tell of what, such as ops:dead_letter,late=30s.",)),
+          options=("--notify WEBHOOK:EVENT,EVENT...: The webhook and its events, such as ops:dead_letter,late=30s.",)),
     Field("retention", Kind("RetentionIn", "Raw", "Retention", f"{OBJECT} | None"),
           "runs that are kept after their end", default=RetentionIn(),
           default_text="{succeeded} succeeded, {failed} failed, {max_age}".format(**msgspec.to_builtins(RetentionIn())),

@@ -106,7 +106,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "resource": ({"type": "string"}, "An address, its first part, such as queues, or the id of what it was about."),
     "sha256": ({"type": "string", "pattern": "^[0-9a-f]{64}$"}, "The digest of the body."),
     "state": ({"type": "array", "items": {"type": "string"}, "minItems": 1}, "One or more states."),
-    "step": ({"type": "string", "enum": list(STEPS), "default": "1m"}, "What is counted together."),
+    "step": ({"type": "string", "enum": list(STEPS), "default": "1m"}, "The length of a step."),
     "stream": ({"type": "string", "enum": ["stdout", "stderr"]}, "One of both; as they came unless given."),
     "tail": (_whole(0, TAIL_MAX), "So many lines from the end; not together with `offset`."),
     "tail_bytes": (

@@ -109,7 +109,7 @@ def refusals(client: Client, fmt: str) -> None:
     type=click.FloatRange(0, 3600),
     default=5.0,
     show_default=True,
-    help="As long a copy that is followed may take to have what the cluster has.",
+    help="How long to wait for the newest notes, if the copy is followed.",
 )
 @format_option
 @remote

@@ -43,7 +43,7 @@ def certs() -> None:
 
 
 @certs.command()
-@click.option("--cluster", default="raftsched", show_default=True, metavar="NAME", help="What they are for.")
+@click.option("--cluster", default="raftsched", show_default=True, metavar="NAME", help="The name of the cluster.")
 @click.option("--days", type=_DAYS, default=CA_DAYS, show_default=True, help="How long it is good.")
 @_WHERE
 def init(cluster: str, days: int, directory: Path) -> None:

@@ -50,7 +50,9 @@ def new(file: Path | None) -> None:
 
 
 @keys.command()
-@click.option("--file", type=click.Path(path_type=Path), metavar="FILE", required=True, help="Where the identity is.")
+@click.option(
+    "--file", type=click.Path(path_type=Path), metavar="FILE", required=True, help="The file of the identity."
+)
 def recipient(file: Path) -> None:
     """Print the recipient for sealed backups. Makes the identity that opens them when FILE is not there yet.
 

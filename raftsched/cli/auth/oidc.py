@@ -43,8 +43,8 @@ def get(client: Client, fmt: str) -> None:
 
 @oidc.command("set")
 @click.option("--issuer", metavar="URL", help="As it stands in its tokens (iss).")
-@click.option("--audience", metavar="TEXT", help="Whom its tokens are for (aud).")
-@click.option("--client-id", metavar="TEXT", help="Whom its tokens are given to (azp).")
+@click.option("--audience", metavar="TEXT", help="The audience of its tokens (aud).")
+@click.option("--client-id", metavar="TEXT", help="The client of its tokens (azp).")
 @click.option("--username-claim", metavar="CLAIM", help="Shown beside the subject, such as email.")
 @click.option("--algorithm", "algorithms", metavar="NAME", multiple=True, help="[default: RS256 and ES256]")
 @click.option("--rule", "rules", metavar="CLAIM=VALUE:ROLE[@NS,NS]", multiple=True, help="May be repeated.")

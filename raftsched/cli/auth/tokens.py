@@ -110,7 +110,7 @@ def get(client: Client, token: str, fmt: str) -> None:
     "--role",
     type=click.Choice(ROLE_NAME),
     required=True,
-    help="What it is good for; viewer to admin: each has all before it.",
+    help="What it may do; from viewer to admin each includes the ones before.",
 )
 @click.option(
     "--namespace",

@@ -64,7 +64,7 @@ class _Habit(NamedTuple):
     "--keep-full", metavar="N", type=click.IntRange(1, 10_000), default=2, show_default=True,
     help="Full backups that stay, however old.",
 )  # fmt: skip
-@click.option("--recipient", metavar="RECIPIENT", help="Seal all of it: only who has the identity can read it.")
+@click.option("--recipient", metavar="RECIPIENT", help="Seal all of it: only the identity can open it.")
 @click.option(
     "--verify", is_flag=True, help="Restore each full backup for a trial: nothing is deleted before the newest one was."
 )

@@ -41,8 +41,10 @@ _SILENT_S = 120.0  # a node writes its copy before it sends the first byte
 
 @click.command(cls=Command)
 @click.argument("file", metavar="FILE")
-@click.option("--recipient", metavar="RECIPIENT", help="Seal it: only who has the identity can read it.")
-@click.option("--local", is_flag=True, help="What the node has, even without a leader; it may lack the newest.")
+@click.option("--recipient", metavar="RECIPIENT", help="Seal it: only the identity can open it.")
+@click.option(
+    "--local", is_flag=True, help="Back up what this node has, even without a leader; it may lack the newest changes."
+)
 @progress_option
 @remote
 @ending_in_order()
@@ -285,7 +287,7 @@ new_node_options = options(
         type=click.Choice(["run", "skip"]),
         default="run",
         show_default=True,
-        help="What was due since the backup: run it, as misfire says, or record it as skipped.",
+        help="Run due times since the backup, as misfire says, or record them as skipped.",
     ),
 )
 
@@ -300,7 +302,7 @@ new_node_options = options(
     "old",
     metavar="OLD",
     type=click.Path(path_type=Path),
-    help="Also what the log of this data directory has beyond; of the node that made FILE, stopped.",
+    help="Add later entries from the log of this data directory: that of the stopped node that made FILE.",
 )
 @new_node_options
 @progress_option

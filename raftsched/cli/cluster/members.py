@@ -146,7 +146,7 @@ def add(client: Client, node: str, wait: bool, timeout: float, store: str | None
 @members.command()
 @_letting_in
 def replace(client: Client, node: str, wait: bool, timeout: float, store: str | None) -> None:
-    """Let a member in whose disk is lost, with a new one.
+    """Replace the lost disk of a member by a new one.
 
     Stop the node, empty its data directory (or mount a new disk), start it with its old flags; it does not vote then,
     and waits. This command makes the new disk the member's: it gets everything first, and votes by itself as soon as it

@@ -128,9 +128,9 @@ def terms(client: Client, fmt: str) -> None:
 @cluster.command(short_help="Start nothing, on any node.")
 @remote
 def pause(client: Client) -> None:
-    """Start nothing from now on, on any node: no job is fired, no run is started. What runs goes on.
+    """Fire no job and start no run from now on, on any node. Active runs go on.
 
-    Jobs can be created, changed and asked to run meanwhile; what was asked for waits.
+    You can create, change and run jobs meanwhile; these runs wait.
 
     \b
       raftsched cluster pause
@@ -142,7 +142,7 @@ def pause(client: Client) -> None:
 @cluster.command(short_help="Go on after a pause.")
 @remote
 def resume(client: Client) -> None:
-    """Go on after a pause. What was due meanwhile is run, once, all or not at all, as each job's misfire policy says.
+    """Go on after a pause. Each job's misfire policy says whether its missed times run: once, all, or not at all.
 
     \b
       raftsched cluster resume

@@ -40,7 +40,7 @@ _CHECK = click.Choice(list(CHECKS))
     "--log", metavar="FILE", type=click.Path(path_type=Path), help="The node's log, if not in systemd's journal."
 )
 @click.option(
-    "--bundle", metavar="FILE", type=click.Path(path_type=Path), help="Also write a .tar.gz for who is to help you."
+    "--bundle", metavar="FILE", type=click.Path(path_type=Path), help="Also write a .tar.gz for people who help you."
 )
 @click.option("--with-jobs", is_flag=True, help="With --bundle: what jobs are called, and when they run.")
 @click.option("--only", metavar="CHECK", type=_CHECK, multiple=True, help="Show this check only; may be repeated.")

@@ -194,7 +194,7 @@ def _each(client: Client, refs: tuple[str, ...], address: str, done: str, fmt: s
 @format_option
 @remote
 def pause(client: Client, refs: tuple[str, ...], until: str | None, length: str | None, fmt: str, **given: Any) -> None:
-    """Suspend jobs: nothing new is started, what runs goes on. What is due meanwhile is not caught up.
+    """Suspend jobs: no new run starts, and active runs go on. Due times meanwhile are not caught up.
 
     Pausing a paused job is no error: without --until and --for it stays so until somebody resumes it.
 
@@ -217,7 +217,7 @@ def pause(client: Client, refs: tuple[str, ...], until: str | None, length: str 
 @format_option
 @remote
 def resume(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> None:
-    """Schedule suspended jobs again, from now on: what was missed meanwhile is not caught up.
+    """Schedule suspended jobs again, from now on: missed times are not caught up.
 
     \b
       raftsched jobs resume billing/nightly-report
@@ -229,7 +229,7 @@ def resume(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> Non
 
 @jobs.command()
 @click.argument("refs", metavar="[JOB]...", nargs=-1)
-@click.option("--kill", is_flag=True, help="Also ask what runs to end.")
+@click.option("--kill", is_flag=True, help="Also ask active runs to end.")
 @many_options
 @format_option
 @remote
@@ -251,7 +251,7 @@ def expire(client: Client, refs: tuple[str, ...], kill: bool, fmt: str, **given:
 @format_option
 @remote
 def delete(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> None:
-    """Delete jobs and free their names. What runs is asked to end. For programs each is printed as it was.
+    """Delete jobs and free their names. Active runs are asked to end. For programs each is printed as it was.
 
     \b
       raftsched jobs delete tick billing/nightly-report
@@ -317,7 +317,7 @@ def skip_next(client: Client, refs: tuple[str, ...]) -> None:
 @format_option
 @remote
 def revisions(client: Client, job: str, fmt: str) -> None:
-    """Show what a job was before its newest edits, and from when until when.
+    """Show the contents of a job before its newest edits, and from when until when each held.
 
     \b
       raftsched jobs revisions billing/nightly-report

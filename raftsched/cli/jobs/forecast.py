@@ -40,7 +40,7 @@ _TIGHT = 5  # stretches without slots that are listed of one queue
 @click.option(
     "--step",
     type=click.Choice(STEP_NAME),
-    help="What is counted together.  [default: 1m, or the shortest that makes 1,500 steps at most]",
+    help="The length of a step.  [default: 1m, or the shortest that makes 1,500 steps at most]",
 )
 @viewing
 def forecast(

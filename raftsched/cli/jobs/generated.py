@@ -52,7 +52,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--notify",
         metavar="WEBHOOK:EVENT,EVENT",
         multiple=True,
-        help="Whom to tell of what, such as ops:dead_letter,late=30s.",
+        help="The webhook and its events, such as ops:dead_letter,late=30s.",
     ),
 )
 # Those of them whose value is that of the field of their name.

@@ -43,7 +43,7 @@ _PREFIX = re.compile(r"[a-z0-9._-]{0,30}", re.ASCII)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option(
     "--from", "--format", "kind", type=click.Choice(KINDS),
-    help="What the files are.  [default: found out for each]",
+    help="The format of the files.  [default: found out for each]",
 )  # fmt: skip
 @click.option(
     "--user-column/--no-user-column", "--system/--no-system", "system", default=None,
@@ -62,7 +62,7 @@ _PREFIX = re.compile(r"[a-z0-9._-]{0,30}", re.ASCII)
 @click.option("--namespace", "-N", metavar="NS", help="[default: what a manifest says, else default]")
 @click.option(
     "--timezone", "-z", metavar="TZ",
-    help="Where the file says none.  [default: this machine's; kubernetes, celery: UTC]",
+    help="The zone, if the file names none.  [default: this machine's; kubernetes, celery: UTC]",
 )  # fmt: skip
 @click.option("--prefix", default="", metavar="P", help="Put before each job name, such as web1-.")
 @click.option("--dry-run", is_flag=True, help="Read and report, change nothing; a cluster is asked what it refuses.")

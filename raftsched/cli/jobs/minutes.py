@@ -32,13 +32,19 @@ _COLUMNS = [
 
 
 @click.command(cls=Command)
-@click.option("--step", type=click.Choice(enums.STEP_NAME), default="1h", show_default=True, help="What is one line.")
+@click.option(
+    "--step",
+    type=click.Choice(enums.STEP_NAME),
+    default="1h",
+    show_default=True,
+    help="The length of a step: one line each.",
+)
 @click.option("--namespace", "-N", metavar="NS", help="Of this namespace.  [default: of all]")
 @click.option("--from", "start", metavar="TIME", help="From this time on.  [default: 24 hours before the end]")
 @click.option("--to", "end", metavar="TIME", help="Up to this time.  [default: now]")
 @viewing
 def minutes(client: Client, fmt: str, step: str, namespace: str | None, start: str | None, end: str | None) -> None:
-    """Count the runs of the last day. Lines in which nothing happened are left out.
+    """Count the runs of the last day. Lines without runs are left out.
 
     STARTED are runs, by their first attempt that started, RESTARTED later starts; FAILED those that failed or timed
     out for good; LATE are first starts more than a second after their due time, LATEST is how late the latest was.

@@ -149,7 +149,7 @@ def list_(client: Client, state: str | None, fmt: str, **given: Any) -> None:
 @click.argument("operation", metavar="OPERATION")
 @viewing
 def get(client: Client, operation: str, fmt: str) -> None:
-    """Show an operation: how far it is, and what was refused.
+    """Show an operation: its progress, and what it refused.
 
     \b
       raftsched operations get 0d3k5xw2a9f4m
@@ -175,7 +175,7 @@ def watch(client: Client, operation: str) -> None:
 @click.argument("operation", metavar="OPERATION")
 @remote
 def cancel(client: Client, operation: str) -> None:
-    """End an operation before it has done all. What was done stays.
+    """End an operation early. Changes that it has made stay.
 
     \b
       raftsched operations cancel 0d3k5xw2a9f4m

@@ -33,7 +33,7 @@ _INTERRUPTED = 130  # as a shell says of what SIGINT ended
 @click.command(cls=Command)
 @click.argument("refs", metavar="[JOB]...", nargs=-1)
 @click.option("--wait", "waits", is_flag=True, help="Wait for the end, and say how it ended.")
-@click.option("-f", "--follow", is_flag=True, help="Print what the run of one job writes, as it comes, to its end.")
+@click.option("-f", "--follow", is_flag=True, help="Print the output of the job's run as it comes, to its end.")
 @click.option(
     "--timeout", "timeout_ms", metavar="DURATION", callback=milliseconds,
     help="Of --wait and -f: give up waiting after this; the run goes on.  [default: none]",

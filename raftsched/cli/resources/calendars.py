@@ -175,7 +175,9 @@ delete_command(
 @calendars.command("import")
 @click.argument("words", metavar="[CALENDAR] FILE", nargs=-1, required=True)
 @click.option("--name", metavar="CALENDAR", help="Its name.  [default: that of the file]")
-@click.option("--timezone", "-z", metavar="TZ", help="Whose days.  [default: as it is, else each trigger's zone]")
+@click.option(
+    "--timezone", "-z", metavar="TZ", help="The zone of its days.  [default: as it is, else each trigger's zone]"
+)
 @click.option("--dry-run", is_flag=True, help="Read and report, send nothing.")
 @format_option
 @remote

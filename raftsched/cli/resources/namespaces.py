@@ -106,7 +106,7 @@ get_command(
     namespaces,
     _NAMESPACES,
     "NAMESPACE",
-    """Show a namespace: what is said about it, and how much is in it.
+    """Show a namespace: its limits and defaults, and how much is in it.
 
     \b
       raftsched namespaces get billing
@@ -125,7 +125,7 @@ get_command(
     "defaults",
     metavar="FIELD=VALUE",
     multiple=True,
-    help="What a job gets that does not say FIELD: text, a number or JSON; 'none' for nothing.",
+    help="The default of FIELD for jobs that do not set it: text, a number or JSON; 'none' for none.",
 )
 @format_option
 @remote
@@ -193,7 +193,7 @@ delete_command(
     namespaces,
     _NAMESPACES,
     "NAMESPACE",
-    """Take back what is said about these namespaces. One that holds jobs or secrets stays.
+    """Remove these namespaces. One that has jobs or secrets stays.
 
     \b
       raftsched namespaces delete billing

@@ -98,9 +98,9 @@ get_command(
 )
 @remote
 def drain(client: Client, node: str, wait: bool, timeout: float) -> None:
-    """Give a node nothing new: before its machine is worked on, say. What runs there ends as it would.
+    """Give a node no new runs, for example before you work on its machine. Its active runs go on to their end.
 
-    It stays drained, also when it is started anew, until 'nodes undrain'.
+    It stays drained, also after a restart, until 'nodes undrain'.
 
     \b
       raftsched nodes drain n2 --wait

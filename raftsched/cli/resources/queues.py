@@ -109,7 +109,7 @@ get_command(
 def set_(client: Client, queue: str, max_running: str | None, rate: str | None, fmt: str) -> None:
     """Give a queue limits, or change those that are named.
 
-    What runs goes on; the limits hold for what starts from now on.
+    Active runs go on; the limits hold for runs that start from now on.
 
     \b
       raftsched queues set reports --max-running 3
@@ -135,7 +135,7 @@ each_command(
     queues,
     "pause",
     "QUEUE",
-    """Start nothing more of these queues; what runs goes on, what is due waits.
+    """Start no more runs of these queues; active runs go on, and due ones wait.
 
     \b
       raftsched queues pause reports mails
@@ -153,7 +153,7 @@ each_command(
     queues,
     "resume",
     "QUEUE",
-    """Start what waits in these queues.
+    """Start the runs that wait in these queues.
 
     \b
       raftsched queues resume reports
@@ -166,7 +166,7 @@ delete_command(
     queues,
     _QUEUES,
     "QUEUE",
-    """Take the limits of these queues away: what waits in them goes on without.
+    """Remove the limits of these queues; their waiting runs go on without.
 
     \b
       raftsched queues delete reports

@@ -83,8 +83,8 @@ def get(client: Client, secret: str, fmt: str) -> None:
 
 @secrets.command("set")
 @click.argument("secret", metavar="SECRET")
-@click.option("--file", "file", type=click.File("rb"), help="Where the value is read from, instead of stdin.")
-@click.option("--exact", is_flag=True, help="Keep a line break at the end; else one is taken off.")
+@click.option("--file", "file", type=click.File("rb"), help="Read the value from this file, instead of stdin.")
+@click.option("--exact", is_flag=True, help="Keep a line break at the end; without this, one is removed.")
 @click.option("--shared/--not-shared", default=None, help="Whether jobs of other namespaces may refer to it.")
 @format_option
 @remote

@@ -118,7 +118,7 @@ _receivers = options(
     click.option(
         "--slack", metavar="URL", help="An incoming webhook of Slack, Mattermost or the like ('-': from stdin)."
     ),
-    click.option("--email", metavar="ADDRESS", multiple=True, help="Whom to write a mail; may be repeated."),
+    click.option("--email", metavar="ADDRESS", multiple=True, help="An address for mails; may be repeated."),
     click.option("--smtp", metavar="HOST[:PORT]", help="The mail server."),
     click.option("--tls", type=click.Choice(addresses.TLS_NAME), help="To the mail server.  [default: starttls]"),
     click.option("--from", "sender", metavar="ADDRESS", help="The sender of mails."),
@@ -176,7 +176,9 @@ def create(
 @click.argument("webhook", metavar="WEBHOOK")
 @_receivers
 @_content
-@click.option("--active/--inactive", default=None, help="While inactive nothing is sent; what waits goes on waiting.")
+@click.option(
+    "--active/--inactive", default=None, help="While inactive, nothing is sent; deliveries that wait go on waiting."
+)
 @click.option("--change", metavar="JSON", help="Any change, as a merge patch (RFC 7396); null is the default.")
 @format_option
 @remote
@@ -188,7 +190,7 @@ def edit(
     fmt: str,
     **options: Any,
 ) -> None:
-    """Change what is named; it holds for deliveries that wait already, too.
+    """Change the options that you give; this holds for deliveries that wait already, too.
 
     \b
       raftsched webhooks edit ops --inactive
@@ -214,7 +216,7 @@ delete_command(
     webhooks,
     WEBHOOKS,
     "WEBHOOK",
-    """Delete webhooks. What waits to be sent is not sent any more.
+    """Delete webhooks. Deliveries that wait are not sent any more.
 
     One that jobs name stays: take it out of their notify first, or make it inactive.
 

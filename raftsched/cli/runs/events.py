@@ -64,7 +64,7 @@ def events(
     client: Client, follow: bool, types: str | None, job: str | None, namespace: str | None, state: str | None,
     after: str | None, fmt: str,
 ) -> None:  # fmt: skip
-    """Print what changed, the events that are kept, or with -f what comes.
+    """Print the events that are kept, or with -f new ones as they come.
 
     The connection may break and nodes may go: it goes on at another one, with the next event.
 

@@ -282,7 +282,7 @@ def kill(
 ) -> None:  # fmt: skip
     """Ask runs to end, and cancel those that have not started. They count as KILLED and are not retried.
 
-    Say which: by id, or all of a job or a namespace that are not at their end. One that fails does not keep the others;
+    Name them by id, or take all active ones of a job or a namespace. If one fails, the others go on;
     the exit code is then that of the first failure.
 
     \b

@@ -24,7 +24,7 @@ _options = options(
     click.option("--attempt", metavar="N", type=click.IntRange(1), help="Of this attempt.  [default: the last]"),
     click.option("--tail", type=click.IntRange(0, 100_000), metavar="N", help="Only the last N lines."),
     click.option("--stream", type=click.Choice(STREAM_NAME), help="Only this one.  [default: both as they came]"),
-    click.option("--split", is_flag=True, help="What it wrote to stderr goes to stderr.  [default: both to stdout]"),
+    click.option("--split", is_flag=True, help="Print its stderr to stderr.  [default: both to stdout]"),
 )
 
 
@@ -75,7 +75,7 @@ def say_where_parts_wrote(found: Mapping[str, Any]) -> None:
 @_options
 @remote
 def logs(client: Client, **given: Any) -> None:
-    """Print what a run, or the newest of a job, wrote, byte for byte, whichever node ran it.
+    """Print the output of a run, or of the newest run of a job, byte for byte, whichever node ran it.
 
     \b
       raftsched logs billing/nightly-report
@@ -90,7 +90,7 @@ def logs(client: Client, **given: Any) -> None:
 @_options
 @remote
 def output(client: Client, **given: Any) -> None:
-    """Print what a run, or the newest of a job, wrote, as 'raftsched logs' does.
+    """Print the output of a run, or of the newest run of a job, as 'raftsched logs' does.
 
     \b
       raftsched runs output billing/nightly-report
