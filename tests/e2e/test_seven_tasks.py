@@ -29,10 +29,10 @@ SHOWN = {
     "Move a crontab": ("2 imported, 0 refused",),
     "See what is due tonight": ("tonight",),
     "Find who deleted a job": ("jobs_delete", "old-job"),
-    "Follow a run that is under way": ("row 1", "row 2"),
+    "Follow a run that is under way": ("report of 2026-10", "sent"),
 }
 _OWN = {"acme"}  # words that the person brings along
-_REPORT = 'test "$1" != 2026-09 || { echo "no data for $1" >&2; exit 3; }; echo "report of $1"'
+_REPORT = 'test "$1" != 2026-09 || { echo "no data for $1" >&2; exit 3; }; echo "report of $1"; sleep 1; echo sent'
 _CRONTAB = "15 3 * * * /usr/bin/true\n0 4 * * 1 /usr/bin/false\n"
 
 
@@ -40,9 +40,8 @@ _CRONTAB = "15 3 * * * /usr/bin/true\n0 4 * * 1 /usr/bin/false\n"
 def cluster() -> Iterator[LocalCluster]:
     with LocalCluster(1) as cluster:
         node = cluster.nodes[0]
-        report = ("jobs", "create", "report", "-N", "billing", "--manual", "--template")
+        report = ("jobs", "create", "nightly-report", "-N", "billing", "--manual", "--template")
         ask(node, *report, "--params", '{"month": "2026-09"}', "--", "sh", "-c", _REPORT, "sh", "{params.month}")
-        ask(node, "jobs", "create", "import", "-N", "billing", "--manual", "--shell", "echo row 1; echo row 2; sleep 1")
         ask(node, "jobs", "create", "sync", "-N", "acme", "--manual", "--shell", "sleep 100")
         ask(node, "jobs", "create", "tonight", "--at", "2030-01-08T03:00:00Z", "--shell", "true")
         ask(node, "jobs", "create", "old-job", "--manual", "--shell", "true")
@@ -54,11 +53,11 @@ def before(cluster: LocalCluster, task: str) -> None:
     """What was so when the person came."""
     node = cluster.nodes[0]
     if task.startswith("Find why"):
-        assert command(node.url, "jobs", "run", "billing/report", "--wait").exit_code == 3
+        assert command(node.url, "jobs", "run", "billing/nightly-report", "--wait").exit_code == 3
     elif task.startswith("Stop"):
         ask(node, "jobs", "run", "acme/sync")
     elif task.startswith("Follow"):
-        ask(node, "jobs", "run", "billing/import")
+        ask(node, "jobs", "run", "billing/nightly-report", "--params", '{"month": "2026-10"}')
 
 
 def test_there_are_seven_of_four_steps_at_most() -> None:

@@ -88,6 +88,7 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     'echo \'{"progress"': "tests/integration/runner/test_commands.py",  # a run's own lines
     'echo \'{"state"': "tests/integration/runner/test_commands.py",
     'echo \'{"outcome"': "tests/integration/runner/test_commands.py",
+    "man raftsched-jobs": "tests/unit/cli/terminal/test_manual.py",  # wants man, and a home
     "raftsched jobs edit": "tests/unit/cli/jobs/test_files.py",  # wants somebody at a terminal
 }
 # pages of commands for other machines -> what tries them; their settings are tried as those of other pages
