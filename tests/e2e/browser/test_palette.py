@@ -63,10 +63,20 @@ def test_the_palette_finds_jobs_and_runs_and_says_which_is_meant(world: World, t
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+def hold(page: Page, addresses: str) -> list[Route]:
+    """Lets requests wait. They come into the list that is returned."""
+    held: list[Route] = []
+
+    def wait(route: Route) -> None:
+        held.append(route)
+
+    page.route(addresses, wait)
+    return held
+
+
 def test_what_the_palette_finds_later_changes_nothing_that_was_chosen(world: World, tab: Tab) -> None:
     page = tab.go("/ui/")
-    held: list[Route] = []
-    page.route("**/v1/jobs?*name_contains*", lambda route: held.append(route))
+    held = hold(page, "**/v1/jobs?*name_contains*")
     opened(page)
     page.keyboard.type("re")
     options = page.get_by_role("dialog").get_by_role("option")
@@ -80,13 +90,15 @@ def test_what_the_palette_finds_later_changes_nothing_that_was_chosen(world: Wor
 
 
 def test_the_palette_shows_nothing_of_what_was_typed_before(world: World, tab: Tab) -> None:
+    tab.page.clock.install()
     page = tab.go("/ui/")
-    held: list[Route] = []
-    page.route("**/v1/jobs?*name_contains=invo*", lambda route: held.append(route))
+    hold(page, "**/v1/jobs?*name_contains=invo*")
     opened(page)
+    page.clock.pause_at(page.evaluate("Date.now() / 1000 + 1"))
+    page.keyboard.type("invo")
     with page.expect_request("**/v1/jobs?*name_contains=invo*"):
-        page.keyboard.type("invo")
-    with page.expect_event("requestfailed"):  # it is given up as soon as more is typed
+        page.clock.run_for(1_000)
+    with page.expect_event("requestfailed"):  # given up before more than this is asked for: the clock stands
         page.keyboard.type("x")
     expect(page.get_by_role("dialog").get_by_role("option")).to_have_count(0)
 
