@@ -97,7 +97,7 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
     idempotency_max: Annotated[
         int, Setting(KEPT, 0, 100_000_000, "how many keys are remembered; beyond that the oldest go early")
     ] = 2_000_000
-    ageing_ms: Annotated[int, Setting(RUNS, 1, LONGEST, "waiting that is worth a level of priority")] = (
+    ageing_ms: Annotated[int, Setting(RUNS, 1, LONGEST, "how long a run waits to gain a level of priority")] = (
         MINUTE_MS  # a waiting instance gains a level of priority in each
     )
     dead_letter_keep_ms: Annotated[int, Setting(KEPT, 0, LONGEST, "how long a dead letter is kept")] = 14 * DAY_MS
@@ -132,7 +132,7 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
             NODES,
             1_000,
             LOAD_AHEAD_MAX_MS,
-            "what is due within this time is in the leader's memory, what is due later on its disk alone",
+            "the leader has due times within this span in its memory, and later ones only on its disk",
         ),
     ] = 10 * MINUTE_MS
     rate_per_token: Annotated[
@@ -141,7 +141,7 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
             REQUESTS,
             0,
             RATE_COUNT_MAX,
-            "requests a second that each node takes of a token which has no rate of its own; 0: as many as come",
+            "requests a second that each node accepts from a token without a rate of its own; 0: no limit",
         ),
     ] = 0
     burst_per_token: Annotated[
@@ -203,7 +203,7 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
     output_copies: Annotated[
         int,
         Setting(
-            KEPT, *OUTPUT_COPIES, "nodes that have what a run printed, once it has ended: 2 for a second copy", level=5
+            KEPT, *OUTPUT_COPIES, "how many nodes have the output of a run that has ended: 2 for a second copy", level=5
         ),
     ] = 1
 

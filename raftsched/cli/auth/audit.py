@@ -116,10 +116,10 @@ def refusals(client: Client, fmt: str) -> None:
 def verify(client: Client, copy: Path | None, since: str | None, until: str | None, wait: float, fmt: str) -> None:
     """Check that no note was changed, removed or added: the hash of each covers the one before it.
 
-    With a FILE of 'audit export' that copy is checked as well, and held against the cluster: who rewrote the record on
-    all nodes did not rewrite the copy. It has to have every note that the cluster has, from the oldest to the newest,
-    but for what --from and --to leave out, and all refusals that the node asked remembers, if the copy has that node's.
-    Exit code 1 when something is wrong, with the first line that is.
+    With a FILE of 'audit export' it checks that copy as well, and compares it with the cluster: somebody who rewrote
+    the audit on all nodes did not rewrite the copy. The copy must have every note that the cluster has, except those
+    that --from and --to leave out. If it has refusals of the asked node, it must have all that this node remembers.
+    If something is wrong, the exit code is 1, and the first wrong line is printed.
 
     \b
       raftsched audit verify
@@ -168,13 +168,13 @@ def _words(one: Mapping[str, Any]) -> str:
 @click.option("--interval", metavar="SECONDS", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True)
 @remote
 def export(client: Client, file: Path | None, syslog: str | None, follow: bool, interval: float) -> None:
-    """Copy the record out of reach of those whom it is about: to a file, a syslog server, or both.
+    """Copy the audit to a place that its subjects cannot change: to a file, a syslog server, or both.
 
-    A line of JSON for each note, the oldest first, with its hash, and one of kind "refused" for each caller and
-    minute that the node asked refused; these are chained as well, and one of kind "export" behind them names the node.
-    A file that is there already is taken up where it ends; lines are on the disk before the next ones are asked for.
-    Chains are checked on the way: the exit code is 1 when one is broken. To syslog goes what goes to the file; without
-    a file all that is kept, each time that it is started.
+    It writes a line of JSON for each note, the oldest first, with its hash, and one of kind "refused" for each caller
+    and minute that the asked node refused. These are chained as well, and a line of kind "export" after them names the
+    node. It goes on where an existing file ends; lines are on the disk before it asks for the next ones. It checks the
+    chains: the exit code is 1 when one is broken. Syslog gets the same lines as the file; without a file it gets all
+    notes that are kept, at each start.
 
     \b
       raftsched audit export --file /var/log/raftsched-audit.jsonl --follow

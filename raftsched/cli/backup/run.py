@@ -85,14 +85,13 @@ def run(
     identity: Path | None,
     key_file: Path | None,
 ) -> None:
-    """Add to PLACE what it lacks: what the cluster's log has since the last time, and a full backup where one is due.
+    """Add to PLACE what it lacks: the new part of the cluster's log, and a full backup when one is due.
 
-    Any node is asked, and another one when it fails. A node keeps the newest part of its log; if PLACE is further
-    behind than that of all nodes, a full backup is made instead, and it is said that no point between the two can be
-    restored. Run it often enough, or let nodes keep more (--log-keep-bytes). It may be stopped at any moment, and run
-    twice at once.
-    With --every a round that fails is said and made up for by the next one, and SIGHUP ends nothing; without, the exit
-    code says so, as a job of the cluster itself needs it. An admin's token is needed.
+    It asks any node, and another one when that fails. A node keeps the newest part of its log. If PLACE is further
+    behind than all nodes, it makes a full backup instead, and says that no point between the two can be restored. Run
+    it often enough, or let nodes keep more (--log-keep-bytes). You may stop it at any moment, and run it twice at once.
+    With --every it reports a round that fails, the next round makes up for it, and SIGHUP ends nothing. Without
+    --every the exit code says so, as a job of the cluster itself needs it. It needs an admin's token.
 
     \b
       raftsched backup run /mnt/backups --every 5m --keep 14d

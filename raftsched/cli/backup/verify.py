@@ -33,12 +33,12 @@ def verify(
 ) -> None:
     """Restore the newest state from PLACE into $TMPDIR, say what is in it, and delete it again. No node is needed.
 
-    Where there is an earlier full backup, and all of the log since, they are made into the state of the newest full
-    backup, too: COMPARED says of which and to which entry. Both must say the same in all rows. MISSING names entries
-    that the log lacks: no point among them can be restored. STRANDED names entries that are kept and that nothing leads
-    to, since what is before them is missing. They are read as well, and the exit code is 1 then: a copy of what is
-    missing brings them back. DIGEST is that of all rows as this version reads them: for one version it is equal for
-    equal states, whichever nodes made them.
+    If there is an earlier full backup, and all of the log since, it also makes the newest full backup from these, and
+    compares all rows: COMPARED says from which entry to which. MISSING names entries that the log lacks: no point among
+    them can be restored. STRANDED names entries that are kept but cannot be restored, because earlier ones are missing.
+    They are read as well, and the exit code is then 1: a copy of the missing entries brings them back. DIGEST is the
+    digest of all rows as this version reads them: for one version it is equal for equal states, whichever nodes made
+    them.
 
     \b
       raftsched backup verify /mnt/backups --cluster-key-file cluster.key

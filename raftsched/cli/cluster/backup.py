@@ -322,17 +322,17 @@ def restore(
     """Make the data directory of a node that begins a new cluster with the state of a backup.
 
     The node is the only member at first; let the others in as new ones, with empty data directories. Restore on one
-    node only: each would begin a cluster of its own, and run all the jobs. Stop the old cluster before: its nodes
-    cannot join this one, but what they run would run twice. What ran when the backup was made counts as lost, and runs
-    again; what was due since is treated as each job's misfire policy says, or recorded as SKIPPED with --due skip, for
-    the old cluster has run it. What is to run at most once is never run again. Fencing tokens go on far above those
-    that the old cluster gave.
+    node only: each would begin a cluster of its own, and run all the jobs. Stop the old cluster first: its nodes
+    cannot join this one, and their runs would run twice. Runs that were active in the backup count as lost, and run
+    again. Each job's misfire policy decides about times that were due since. With --due skip they are recorded as
+    SKIPPED: use it if the old cluster has run them. Jobs that run at most once never run again. Fencing tokens go on
+    far above those of the old cluster.
 
-    Where a majority of the disks is lost, FILE is of the node that has most ('raftsched cluster status'). --log OLD
-    adds what the log of that node has beyond: what was acknowledged just before, and perhaps the newest that never was.
+    If a majority of the disks is lost, take FILE from the node that has most ('raftsched cluster status'). --log OLD
+    adds the later entries of that node's log: those acknowledged last, and perhaps newer ones that never were.
 
-    What is sealed in it needs the cluster key of its time: give the nodes the same key file, or put it into DIR as
-    cluster.key. The same key tells who made it: it is taken from DIR, or from --cluster-key-file.
+    Sealed values need the cluster key of the backup's time: give the nodes the same key file, or put it into DIR as
+    cluster.key. The same key says who made the backup: it is read from DIR, or from --cluster-key-file.
 
     \b
     On n1, once the old cluster is stopped (docs/backups.md has all of it):

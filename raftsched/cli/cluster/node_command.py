@@ -43,14 +43,14 @@ def node(config: str | None, **flags: Any) -> None:
       raftsched node --id n1 --data ./n1 --http 10.0.0.1:7401 --tls-cert n1.pem --tls-key n1.key
       raftsched tokens bootstrap --data ./n1
 
-    Whose user jobs run as is said by --run-as; those of a node that is root are nobody's. Until it is said any other
-    node offers http and call only: --jobs-as-node leaves programs to its own user, who reads its keys.
+    --run-as says as which user jobs run. Without it, jobs of a root's node run as nobody, and any other node offers
+    only http and call. --jobs-as-node lets programs run as the node's own user, who can read its keys.
 
-    Beyond loopback a node answers nobody, but for /livez and /readyz, until there is an admin: 'tokens bootstrap' makes
-    one, on its machine. --open is the other way, and a warning in the log.
+    Beyond loopback a node answers only /livez and /readyz until there is an admin: 'tokens bootstrap' makes one, on its
+    machine. With --open it answers everybody, and warns in the log.
 
-    SIGTERM or Ctrl-C stops it in order: it takes nothing new, and what runs has --grace to come to an end; the rest is
-    ended and handed back to the others. A second signal cuts that short.
+    SIGTERM or Ctrl-C stops it in order: it takes no new runs, and active ones have --grace to end. The node ends the
+    rest and hands them back to the others. A second signal cuts that short.
 
     SIGHUP has it read its certificates, its other files and --config again, and never ends it; its log says what has
     changed, and what a restart takes.

@@ -38,22 +38,22 @@ def worker(ctx: click.Context, /, config: str | None, more_labels: str | None, *
       raftsched worker --server http://n1:7401 --handlers shop.tasks --pythonpath /srv/shop
       raftsched jobs create resize --every 1m --shell ./resize --set placement.labels.gpu=a100
 
-    Programs of jobs need --run-as default=USER, or --jobs-as-node where they may be this worker's own user.
+    Programs of jobs need --run-as default=USER, or --jobs-as-node if they may run as this worker's own user.
 
-    It runs jobs as a node does, below the same guards, and holds a lease: what it cannot renew, it ends before another
-    machine may begin. It needs nothing but to reach one node; a node that dies is replaced by the next in the list, and
-    nothing that runs notices.
+    It runs jobs as a node does, below the same guards, and holds a lease. If it cannot renew the lease, it ends its
+    runs before another machine may begin them. It only has to reach one node. If that node dies, it asks the next in
+    the list, and its runs go on.
 
     The default of --name is the name of this machine; a second worker on it needs another one. While a worker works
-    under a name, others wait for it. --data holds what this worker knows itself by: started again with the same, it
-    first ends what is left of its earlier run and then replaces its session at once; else the name is free when that
-    session's lease has run out (12.5 s).
+    under a name, others wait for it. A worker that starts again with the same --data first ends what is left of its
+    earlier life, and then replaces its session at once. Without that the name is free when the lease of that session
+    has run out (12.5 s).
 
-    SIGTERM or Ctrl-C stops it in order: it takes nothing new, and what runs has --grace to come to an end; the rest is
-    ended and handed back to others. A second signal cuts that short.
+    SIGTERM or Ctrl-C stops it in order: it takes no new runs, and active ones have --grace to end. The worker ends the
+    rest and hands them back to others. A second signal cuts that short.
 
-    SIGHUP has it read its token, the files of TLS and --config again, and never ends it; its log says what has changed,
-    and what a restart takes.
+    At SIGHUP it reads its token, the files of TLS and --config again, and goes on. Its log says what has changed, and
+    what needs a restart.
 
     Each setting may also come from RAFTSCHED_SERVER, RAFTSCHED_NAME, RAFTSCHED_QUEUES, ... or from the file given with
     --config; flags win over variables, variables over the file. The cluster and the token may also be a context's

@@ -75,19 +75,18 @@ def apply(
     """Create or replace the jobs of files, each by its name. Safe to repeat.
 
     A file holds one job or many: YAML documents, a JSON list, one per line, or what `jobs export` or
-    `jobs list -o json` printed. All jobs are compared first, as the cluster reads them, and only those that differ are
-    sent, each on the condition that it still is as it was compared: one that somebody changed meanwhile is refused.
-    A job that is refused does not keep the others out; the exit code is then that of the first refusal. A job that is
-    paused stays paused; "suspended": true pauses one. What is read from an export and had expired there is left out,
-    for it would run again.
+    `jobs list -o json` printed. It compares all jobs first, as the cluster reads them, and sends only those that
+    differ. If somebody changes a job meanwhile, that job is refused. If a job is refused, the others are still sent;
+    the exit code is then that of the first refusal. A paused job stays paused; "suspended": true pauses one. Jobs of
+    an export that had expired there are left out, because they would run again.
 
-    --check sends nothing when the comparison finds a job that would be refused. It is no transaction: what somebody
-    changes while the jobs are sent, a limit that is reached on the way, and jobs that would wait for each other are
-    noticed by then only, and what was sent before stays.
+    --check sends nothing if the comparison finds a job that would be refused. It is no transaction: a change by
+    somebody else, a limit that is reached, and jobs that would wait for each other are noticed only while jobs are
+    sent, and those sent before stay.
 
-    --prune also deletes: the jobs of all namespaces that carry --label and are in none of the files. It lists them and
-    asks first, and deletes nothing when a job was refused. Files without any job are refused, for a template may have
-    rendered nothing (--allow-empty), and so are more deletions than --prune-max, before anything is sent.
+    --prune also deletes the jobs of all namespaces that carry --label and are in none of the files. It lists them and
+    asks first, and deletes nothing if a job was refused. Before anything is sent it refuses files without any job
+    (--allow-empty allows them), because a template may have rendered nothing, and more deletions than --prune-max.
 
     \b
       raftsched jobs apply -f jobs.yaml

@@ -78,11 +78,11 @@ def import_(
     """Make jobs of crontabs, systemd timers, CronJobs of Kubernetes (manifests), beat schedules of Celery, and the jobs
     of Dkron (its API's JSON), Quartz (XML, or an export of its tables), XXL-JOB and PowerJob (their JSON).
 
-    FILE is a file, a directory, or - for standard input. Nothing is sent before all of them have been read. The report
-    at the end lists, for each of them, what cannot be imported with its place and the reason, what works differently,
-    and what is to be done by hand; the rest goes in: the exit code is 1 when something was refused. What lacks
-    something that it needs to run comes in suspended. Importing a file again brings its jobs up to date; what was taken
-    out of it stays as a job. docs/moving.md says field by field what is carried over.
+    FILE is a file, a directory, or - for standard input. All files are read before anything is sent. The report at the
+    end lists for each file what cannot be imported (with its place and the reason), what works differently, and what
+    you have to do by hand. The rest is imported; the exit code is 1 if something was refused. A job that lacks
+    something it needs is imported suspended. A second import of a file updates its jobs; jobs that are no longer in it
+    stay. docs/moving.md says field by field what is carried over.
 
     Crontabs, of users (crontab -l) and of the system (/etc/crontab, /etc/cron.d), keep what they mean in cron:
 
