@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -40,8 +41,24 @@ _any = msgspec.json.Encoder(enc_hook=_model).encode
 def encode(value: object) -> bytes:
     """Returns a request's body as JSON. orjson encodes plain dicts in half the time; msgspec the rest of what JSON can
     hold: times, bytes, decimals, structs, dataclasses, keys that are numbers, integers of any size. TypeError for what
-    is none of these, and no pydantic model."""
+    is none of these, and no pydantic model; ValueError for NaN and Infinity, which both write as null."""
     try:
-        return orjson.dumps(value, option=_PLAIN)
+        raw = orjson.dumps(value, option=_PLAIN)
     except TypeError:
-        return _any(value)
+        raw = _any(value)
+    if raw.find(b"null") >= 0:
+        for place in not_finite(msgspec.to_builtins(value, enc_hook=_model)):
+            raise ValueError(f"{place}, which JSON does not have; give None or a text for it")
+    return raw
+
+
+def not_finite(value: Any, place: str = "") -> Iterator[str]:
+    """Yields where in a plain value a number is that JSON does not have."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield f"{place or 'it'} is {value}"
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield from not_finite(one, f"{place}.{name}" if place else str(name))
+    elif isinstance(value, list | tuple):
+        for at, one in enumerate(value):
+            yield from not_finite(one, f"{place}[{at}]")

@@ -181,7 +181,7 @@ class Client:
         sent = {"Accept": "application/json, */*", "User-Agent": f"raftsched-cli/{__version__}"}
         data: bytes | None = None
         if body is not None:
-            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            data = body if isinstance(body, bytes) else _json(body)
             sent["Content-Type"] = "application/json"
         sent.update(headers or {})
         while True:
@@ -256,6 +256,19 @@ class Client:
             return query
         other, index = self._wrote
         return query if server == other or not index else {**(query or {}), "min_index": index}
+
+
+def _json(body: Any) -> bytes:
+    """Raises ClientError for NaN and Infinity."""
+    try:
+        return json.dumps(body, allow_nan=False).encode()
+    except ValueError:
+        from raftsched.client.encoding import not_finite
+
+        place = next(not_finite(body), None)
+        if place is None:
+            raise
+        raise ClientError("invalid-json", f"{place}, which JSON does not have; give null or a text for it") from None
 
 
 def _error(connection: Connection, server: Server) -> ClientError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftsched.client import encoding
-from raftsched.client.transport import encode
+from raftsched.client.encoding import encode
 
 Point = namedtuple("Point", "x y")
 
@@ -53,7 +54,7 @@ class Said(msgspec.Struct):
         {1: 2},
         {"n": 2**64, "m": -(2**63) - 1},
         {"n": 2**64 - 1, "m": -(2**63)},
-        {"x": float("nan"), "y": float("inf"), "z": -0.0},
+        {"z": -0.0, "none": None},
         {"x": Decimal("1.50")},
         {"x": b"\x00\xff"},
         {"x": UUID(int=5)},
@@ -96,6 +97,23 @@ def test_what_no_json_is_made_of_is_refused_as_ever(value: Any) -> None:
         encode(value)
     with pytest.raises(type(ours.value)):
         msgspec.json.encode(value)
+
+
+@pytest.mark.parametrize(
+    "value, where",
+    [
+        ({"params": {"rate": float("nan")}}, "params.rate is nan"),
+        ({"params": {"of": [1.0, {"x": float("inf")}], "none": None}}, "params.of[1].x is inf"),
+        ({"params": Spot(float("-inf"))}, "params.x is -inf"),  # type: ignore[arg-type]
+        ({"params": {"a.b": (1, float("nan"))}}, "params.a.b[1] is nan"),
+        (float("nan"), "it is nan"),
+    ],
+    ids=repr,
+)
+def test_numbers_that_json_does_not_have_are_refused_and_named(value: Any, where: str) -> None:
+    """They became null, and a function that was called with null knew nothing of it."""
+    with pytest.raises(ValueError, match=re.escape(f"{where}, which JSON does not have; give None or a text for it")):
+        encode(value)
 
 
 def test_orjson_does_the_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,14 @@ def test_run_prints_the_instance() -> None:
         assert run("--server", stub.url, "jobs", "run", "tick", "--params", "{").exit_code == 2
 
 
+def test_numbers_that_json_does_not_have_are_refused_and_named() -> None:
+    with serve(routes({f"GET {BY_NAME}": JOB})) as stub:
+        result = run("--server", stub.url, "jobs", "run", "tick", "--params", '{"rates": [1, NaN]}')
+        assert asked(stub) == [f"GET {BY_NAME}"]
+    assert result.exit_code == 1
+    assert "params.rates[1] is nan, which JSON does not have; give null or a text for it" in result.stderr
+
+
 @pytest.mark.parametrize(
     "args, job",
     [
