@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from raftsched.cli.each import each_tried
-from raftsched.cli.failures import Failure
+from raftsched.cli.failures import Failure, failure
 from raftsched.cli.jobs.operations import by_filter, many_options
 from raftsched.cli.jobs.wait import GivenUp, Watch, end_words, ended, milliseconds
 from raftsched.cli.lazy import Command
@@ -19,7 +20,7 @@ from raftsched.cli.remote import find_job, format_option, job_ref, read_json, re
 from raftsched.cli.runs.logs import print_split, say_where_parts_wrote
 from raftsched.cli.terminal.limit import limited
 from raftsched.cli.terminal.output import print_json
-from raftsched.errors import Exit
+from raftsched.errors import Exit, RaftschedError
 from raftsched.surface.plain import explain, job_actions, output, runs
 from raftsched.surface.plain.enums import END_STATE_NAME
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 _SOON_S = 2.0  # a run that has not begun by then is told why
+# Where the exit code is a run's, which programs end with as they like: those that `timeout` and `docker run` have.
+_TIME_OVER = 124
+_NOT_SAID = 125
 _INTERRUPTED = 130  # as a shell says of what SIGINT ended
 
 
@@ -51,7 +55,8 @@ def run(
     priority, only how many.
 
     With --wait or -f the exit code is that of the run: 0 when it succeeded, its program's own where that failed with
-    one, else 1; 7 when the time of --timeout was over. Of several runs it is that of the first that did not succeed.
+    one, else 1. It is 124 when the time of --timeout was over, and 125 when it is not known how the run ended, or it
+    was not started. Of several runs it is that of the first that did not succeed.
     -f goes on with the next attempt where a run is retried; what the run wrote to stderr goes to stderr, and so do
     notices. Ctrl-C ends the waiting, and the run goes on.
 
@@ -89,15 +94,34 @@ def run(
         elif fmt == "table":
             click.echo(f"accepted: {job_ref(job)} runs as {answer['id']}", err=waits or follow)
 
+    if waits or follow:
+        seconds = None if timeout_ms is None else timeout_ms / 1000
+        with _codes_of_a_run():
+            code = _NOT_SAID if each_tried(refs, act) else 0
+            code = _to_their_end(client, started, seconds, fmt, len(refs), follow) or code
+        sys.exit(code)
     try:
         code = each_tried(refs, act)
     finally:  # what was done is told, whatever came after it
-        if fmt == "json" and started and not waits:
+        if fmt == "json" and started:
             _print_all([answer for _, answer in started], len(refs))
-    if waits or follow:
-        seconds = None if timeout_ms is None else timeout_ms / 1000
-        code = _to_their_end(client, started, seconds, fmt, len(refs), follow) or code
     sys.exit(code)
+
+
+@contextmanager
+def _codes_of_a_run() -> Iterator[None]:
+    """Gives failures of this command exit codes of their own, beside that of a run."""
+    from raftsched.cli.near import with_near
+
+    try:
+        yield
+    except Failure as error:
+        error.exit_code = _TIME_OVER if error.exit_code == Exit.TIMEOUT else _NOT_SAID  # type: ignore[misc]
+        raise
+    except RaftschedError as error:
+        failed = failure(with_near(error, click.get_current_context()))
+        failed.exit_code = _NOT_SAID  # type: ignore[misc]
+        raise failed from None
 
 
 def _print_all(found: list[dict[str, Any]], asked: int) -> None:

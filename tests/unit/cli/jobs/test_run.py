@@ -80,7 +80,7 @@ def test_several_are_waited_for_also_where_one_cannot_be_started() -> None:
              _GET: DONE}  # fmt: skip
     with serve(routes(table)) as stub:
         result = run("--server", stub.url, "jobs", "run", "tock", "tick", "--wait")
-    assert (result.exit_code, result.stdout) == (4, f"SUCCEEDED: tick ({INSTANCE})\n")
+    assert (result.exit_code, result.stdout) == (125, f"SUCCEEDED: tick ({INSTANCE})\n")
     assert "raftsched: tock: A run is active." in result.stderr
 
 
@@ -151,7 +151,7 @@ def test_the_time_may_be_up_before_it_begins() -> None:
 
     with serve(answer) as stub:
         result = run("--server", stub.url, "jobs", "run", "tick", "-f", "--timeout", "50ms")
-    assert (result.exit_code, stub.requests[-1].path) == (7, _GET.removeprefix("GET "))
+    assert (result.exit_code, stub.requests[-1].path) == (124, _GET.removeprefix("GET "))
     assert f"gave up waiting: {INSTANCE} has not ended" in result.stderr
 
 
@@ -183,11 +183,26 @@ def test_the_time_may_be_up_and_the_run_goes_on(how: str) -> None:
     with serve(answer) as stub:
         result = run("--server", stub.url, "jobs", "run", "tick", how, "--timeout", "300ms")
         let_go.set()
-    assert result.exit_code == 7
+    assert result.exit_code == 124
     assert (
         f"it goes on: raftsched logs -f {INSTANCE} follows it, raftsched runs kill {INSTANCE} ends it" in result.stderr
     )
     assert f"gave up waiting: {INSTANCE} has not ended" in result.stderr
+
+
+@pytest.mark.parametrize("how", ["--wait", "-f"])
+@pytest.mark.parametrize("jobs", [["tick"], ["tick", "tick"]], ids=["one", "two"])
+def test_what_keeps_it_from_saying_how_a_run_ended_is_no_exit_code_of_a_program(how: str, jobs: list[str]) -> None:
+    """A program may end with 3, 5 or 6, which are codes of this command elsewhere."""
+    if how == "-f" and len(jobs) > 1:
+        return
+    refused = problem(403, "not-allowed", "Your token may not do that.")
+    with serve(routes({f"GET {BY_NAME}": JOB, _RUN: refused})) as stub:
+        assert run("--server", stub.url, "jobs", "run", *jobs, how).exit_code == 125
+        assert run("--server", stub.url, "jobs", "run", *jobs).exit_code == 5
+        missing = run("--server", stub.url, "jobs", "run", "tock", how)
+    assert missing.exit_code == 125
+    assert "raftsched: " in missing.stderr
 
 
 def test_ctrl_c_detaches_and_says_how_to_look_again() -> None:
