@@ -27,7 +27,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-EXTRAS = ("uvloop", "oidc", "otel", "s3")  # of raftsched, for those who ask for them
 
 
 class NotLocked(Exception):
@@ -104,7 +103,7 @@ def of(source: Path, wheel: Path, epoch: int) -> str:
     installed = {canonicalize_name(found.metadata["Name"]): found for found in metadata.distributions()}
     of_package = {name: list(installed[name].requires or ()) for name in packages if name in installed}
     always = set(needed(project["dependencies"], of_package))
-    extra = [text for name in EXTRAS for text in project["optional-dependencies"][name]]
+    extra = [text for texts in project["optional-dependencies"].values() for text in texts]
     edges = always | set(needed(extra, of_package))
     for _, name in always:
         packages[name].optional = False

@@ -6,14 +6,21 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-NEWEST = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1]
+PARTS = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+# The newest that says something: a version of which nobody has said anything yet is an empty heading.
+NEWEST = next(part for part in PARTS if part.partition("\n")[2].strip())
 GROUPS = [part for part in re.split(r"^(?=\*\*)", NEWEST, flags=re.MULTILINE) if part.startswith("**")]
 ENTRY_MAX = 330  # characters that are read: two lines, of the length that lines have here
+LINES_MAX = 130  # of one version: a page, which is read to its end
 _ADDRESS = re.compile(r"\]\([^)]*\)")
 
 
 def entries(group: str) -> list[str]:
     return [" ".join(entry.split()) for entry in re.split(r"^- ", group, flags=re.MULTILINE)[1:]]
+
+
+def test_it_is_a_page() -> None:
+    assert len(NEWEST.splitlines()) <= LINES_MAX, "say in one line what many small changes come to"
 
 
 def test_each_entry_is_a_line_or_two() -> None:
