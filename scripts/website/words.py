@@ -14,6 +14,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "tutorials/from-celery-beat.md": ("celery", "celery beat"),
     "tutorials/from-apscheduler.md": ("apscheduler",),
     "tutorials/fastapi.md": ("fastapi", "starlette"),
+    "fastapi.md": ("lifespan", "depends", "uvicorn", "backgroundtasks", "background tasks", "asgi"),
     "tutorials/django.md": ("django", "django cron"),
     "tutorials/three-machines.md": ("three machines", "three nodes", "three servers"),
     "faq.md": ("faq", "questions", "frequently asked questions"),

@@ -57,6 +57,9 @@ ROOMS: dict[str, set[str]] = {
     },
     "embedded": {"client", "config", "remote", "surface", "tracing"},
     "testing": {"client", "embedded", "security"},
+    # layers of frameworks on the SDK
+    "apscheduler": {"client", "embedded", "importers"},
+    "starlette": {"client", "embedded", "importers"},
     "config": {"client", "core", "security", "surface"},
     "security": set(),
     "objectstore": set(),
