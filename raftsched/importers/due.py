@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raftsched.importers.foreign import Entry, Reading
 from raftsched.quantities import parse_duration
@@ -14,8 +14,12 @@ from raftsched.schedule.clock_changes import day_text, first_change
 from raftsched.schedule.remarks import remarks
 from raftsched.schedule.text import recurring
 
+if TYPE_CHECKING:
+    from raftsched.core.model import Trigger
+
 LOOKED_AHEAD_MS = 5 * 366 * 86_400_000  # for changes of clocks
 _ELSEWHERE = {  # what becomes of a fixed time that clocks skip or show twice; cron does what is done here
+    "apscheduler": "APScheduler skips the one, or runs it at another hour, and runs the other twice",
     "celery": "Celery may skip it, or run it twice",
     "dkron": "Dkron skips the one and runs the other twice",
     "kubernetes": "Kubernetes skips the one and runs the other twice",
@@ -53,17 +57,7 @@ def _notes(entry: Entry, kind: str, now_ms: int) -> Iterator[str]:
     for given in entry.job.get("triggers") or [entry.job["trigger"]]:
         if not {"cron", "rrule", "every"} & given.keys():
             continue
-        trigger = recurring(
-            cron=given.get("cron"),
-            rrule=given.get("rrule"),
-            every_ms=parse_duration(given.get("every", "0s")),
-            timezone=given.get("timezone"),
-            dialect=given.get("dialect", ""),
-            jitter_ms=parse_duration(given.get("jitter", "0s")),
-            max_runs=given.get("max_runs"),
-            starts_at_ms=_ms(given, "starts_at"),
-            ends_at_ms=_ms(given, "ends_at"),
-        )
+        trigger = as_trigger(given)
         validate(trigger, now_ms=now_ms)
         if "cron" in given:
             yield from remarks(given["cron"], given.get("dialect", ""))
@@ -72,6 +66,21 @@ def _notes(entry: Entry, kind: str, now_ms: int) -> Iterator[str]:
             if change is not None:
                 when = f"clocks change in {trigger.timezone}, next on {day_text(trigger, change.at_ms)}"
                 yield f"{when}: {_here(change.moved)}{_ELSEWHERE[kind]}"
+
+
+def as_trigger(given: Mapping[str, Any]) -> Trigger:
+    """The cron text, rule or period of a job's body as a trigger. Raises TriggerError."""
+    return recurring(
+        cron=given.get("cron"),
+        rrule=given.get("rrule"),
+        every_ms=parse_duration(given.get("every", "0s")),
+        timezone=given.get("timezone"),
+        dialect=given.get("dialect", ""),
+        jitter_ms=parse_duration(given.get("jitter", "0s")),
+        max_runs=given.get("max_runs"),
+        starts_at_ms=_ms(given, "starts_at"),
+        ends_at_ms=_ms(given, "ends_at"),
+    )
 
 
 def _here(moved: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-KINDS = ("celery", "crontab", "dkron", "kubernetes", "powerjob", "quartz", "systemd", "xxl-job")
+KINDS = ("apscheduler", "celery", "crontab", "dkron", "kubernetes", "powerjob", "quartz", "systemd", "xxl-job")
 LOOKED_AT = 256 * 1024  # bytes: the first of a file
 
 # Marks of JSON, YAML and CSV alike: a name that stands as a key or as a column.
@@ -17,6 +17,7 @@ _CRON_LINE = re.compile(
 )
 _BEAT = re.compile(r"beat_schedule|CELERY_?BEAT_SCHEDULE|\bcrontab\s*\(", re.IGNORECASE)
 _MARKS = (
+    ("apscheduler", re.compile(_KEY % r"apscheduler")),
     ("kubernetes", re.compile(r"""["']?kind["']?\s*:\s*["']?(?:CronJob|CronJobList|List|Job)\b""")),
     ("celery", re.compile(r"""["']?model["']?\s*:\s*["']?django_celery_beat\.""")),
     ("powerjob", re.compile(_KEY % r"timeExpressionType|time_expression_type")),

@@ -1,4 +1,5 @@
-"""Tasks that are a name and arguments (Celery, Quartz, XXL-JOB, PowerJob) -> a handler, by `--handler-template`.
+"""Tasks that are a name and arguments (APScheduler, Celery, Quartz, XXL-JOB, PowerJob) -> a handler, by
+`--handler-template`.
 
 Such a task is code that lives in another program. Nothing here can run it by itself, so the template says how it is
 reached, and a note says what has to be done for that.
@@ -49,10 +50,12 @@ class Template:
         return Template(kind, rest.strip(), given=True)
 
     def handler(
-        self, task: str, args: Sequence[Any], kwargs: Mapping[str, Any], notes: Notes
+        self, task: str, args: Sequence[Any], kwargs: Mapping[str, Any], notes: Notes, *, module: str | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The handler, and params of the job, where the handler does not have the arguments. Raises Unmapped."""
-        module, _, function = task.rpartition(".")
+        """The handler, and params of the job, where the handler does not have the arguments. `module`: where the name
+        does not say it, because a class stands before the function. Raises Unmapped."""
+        module = task.rpartition(".")[0] if module is None else module
+        function = task[len(module) :].removeprefix(".")
         words = {
             "task": task, "module": module, "function": function,
             "args": json.dumps(list(args), ensure_ascii=False), "kwargs": json.dumps(dict(kwargs), ensure_ascii=False),

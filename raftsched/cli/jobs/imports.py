@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from raftsched.importers.template import Template
 
 _NO_LIMIT = {
+    "apscheduler": "APScheduler has no limit",
     "celery": "Celery has no limit unless a worker says one",
     "crontab": "cron has no limit",
     "dkron": "Dkron has no limit unless a job says one",
@@ -34,8 +35,8 @@ _NO_LIMIT = {
     "systemd": "systemd has no limit for oneshot services unless TimeoutStartSec= says one",
     "xxl-job": "XXL-JOB has no limit unless a job says one",
 }
-_UTC = ("kubernetes", "celery")  # what they take where nothing is said
-_TASKS = ("celery", "powerjob", "quartz", "xxl-job")  # their jobs are names of code elsewhere
+_UTC = ("apscheduler", "kubernetes", "celery")  # what they take where nothing is said
+_TASKS = ("apscheduler", "celery", "powerjob", "quartz", "xxl-job")  # their jobs are names of code elsewhere
 _PREFIX = re.compile(r"[a-z0-9._-]{0,30}", re.ASCII)
 
 
@@ -55,14 +56,14 @@ _PREFIX = re.compile(r"[a-z0-9._-]{0,30}", re.ASCII)
 )  # fmt: skip
 @click.option(
     "--handler-template", metavar="KIND:TEXT",
-    help="Celery, Quartz, XXL-JOB, PowerJob: how a task is run.  [default: call:{task}]",
+    help="APScheduler, Celery, Quartz, XXL-JOB, PowerJob: how a task is run.  [default: call:{task}]",
 )  # fmt: skip
 @click.option("--suspended", is_flag=True, help="Import without scheduling; see jobs resume.")
 @click.option("--timeout", metavar="DURATION", help="End a run after this, where the file says nothing.  [default: 5m]")
 @click.option("--namespace", "-N", metavar="NS", help="[default: what a manifest says, else default]")
 @click.option(
     "--timezone", "-z", metavar="TZ",
-    help="The zone, if the file names none.  [default: this machine's; kubernetes, celery: UTC]",
+    help="The zone, if the file names none.  [default: this machine's; apscheduler, celery, kubernetes: UTC]",
 )  # fmt: skip
 @click.option("--prefix", default="", metavar="P", help="Put before each job name, such as web1-.")
 @click.option("--dry-run", is_flag=True, help="Read and report, change nothing; a cluster is asked what it refuses.")
