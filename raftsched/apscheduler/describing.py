@@ -48,6 +48,7 @@ def described_job(
     if "problem" not in found and args:
         params = _by_name(function or _function(found["func"]), args, kwargs)
         if params is not None:
+            del found["args"], found["kwargs"]
             found["params"] = params
     found["trigger"] = described_trigger(state["trigger"])
     return found

@@ -95,8 +95,8 @@ class JobStore(MemoryJobStore):  # type: ignore[misc]
             self.remove_job(job.id)
 
     def shutdown(self) -> None:
-        """Closes the connections. The jobs stay, and go on."""
-        super().shutdown()
+        """Closes the connections. The jobs stay in the cluster, and go on."""
+        super().remove_all_jobs()  # MemoryJobStore.shutdown would ask this class to, which deletes them
         if self._own:
             self._client.close()
 

@@ -21,7 +21,7 @@ from raftsched.importers.reading import read_source
 from raftsched.importers.sources import Source
 from raftsched.importers.template import DEFAULT
 from tests.support.amounts import examples
-from tests.unit.importers import test_celery, test_foreign, test_powerjob, test_quartz, test_xxl_job
+from tests.unit.importers import test_apscheduler, test_celery, test_foreign, test_powerjob, test_quartz, test_xxl_job
 from tests.unit.importers.house import NOW_MS, accepted
 
 VALUES: list[Any] = [
@@ -56,6 +56,7 @@ XML = (
 )
 TEXTS = {"systemd": ("stdin", UNITS), "celery": ("b.py", BEAT), "quartz": ("q.xml", XML)}
 TREES: dict[str, Any] = {
+    "apscheduler": [test_apscheduler.EXPORT],
     "xxl-job": [test_xxl_job.BASE, {**test_xxl_job.BASE, "id": 8, "glueType": "GLUE_SHELL", "glueSource": "a"}],
     "powerjob": [test_powerjob.BASE, {**test_powerjob.BASE, **test_powerjob.daily(daysOfWeek=[1])}],
     "quartz": [test_quartz.ROW, {**test_quartz.ROW, "TRIGGER_TYPE": "SIMPLE", "REPEAT_COUNT": 3, "REPEAT_INTERVAL": 1}],

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MARK = "apscheduler"  # what an export begins with: the version that wrote it
 _JOB = ("id", "name", "func", "args", "kwargs", "params", "trigger", "executor", "misfire_grace_time", "coalesce",
         "max_instances", "next_run_time", "problem")  # fmt: skip
+_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)  # package.module:function
 _RANDOM_ID = re.compile(r"[0-9a-f]{32}")  # of a job that was given none
 DEFAULT_GRACE_S = 1  # APScheduler's misfire_grace_time where nobody says another
 
@@ -52,6 +53,8 @@ def _read(given: Any, number: int, source: str, how: How, names: Names, reading:
     try:
         if not isinstance(given, Mapping):
             raise Unmapped("it is no object")
+        if given.get("problem"):
+            raise Unmapped(str(given["problem"]))
         called = text
         if _RANDOM_ID.fullmatch(text):  # two jobs of one function differ by it
             called = f"{given.get('name') or 'job'}-{text[:8]}"
@@ -92,20 +95,23 @@ def job_of(given: Mapping[str, Any], how: How, notes: Notes) -> dict[str, Any]:
 
 
 def _handler(given: Mapping[str, Any], how: How, notes: Notes) -> tuple[dict[str, Any], dict[str, Any]]:
-    module, colon, function = str(given.get("func") or "").partition(":")
-    if not colon or not module or not function:
-        raise Unmapped("it names no function as package.module:function")
+    text = str(given.get("func") or "")
+    if not _REFERENCE.fullmatch(text):
+        raise Unmapped(
+            f"its function {text[-80:]!r} is none that other processes find; define it at the top of a module"
+        )
+    module, _, function = text.partition(":")
     if module == "__main__":
         raise Unmapped(
             f"its function {function} is in the main script, which other processes do not find; move it into a module,"
             " or export with --main MODULE where the script can be imported by that name"
         )
-    args, kwargs = given.get("args") or [], given.get("kwargs") or {}
-    if not isinstance(args, list) or not isinstance(kwargs, Mapping):
-        raise Unmapped("its args are no list, or its kwargs no object")
-    named = given.get("params")  # all arguments by name, where the export could tell
-    if isinstance(named, Mapping):
-        args, kwargs = [], named
+    args, kwargs, params = given.get("args") or [], given.get("kwargs") or {}, given.get("params") or {}
+    if not isinstance(args, list) or not isinstance(kwargs, Mapping) or not isinstance(params, Mapping):
+        raise Unmapped("its args are no list, or its kwargs or params no object")
+    if params and (args or kwargs):
+        raise Unmapped("it has params, which are all of its arguments by name, and args or kwargs beside them")
+    kwargs = params or kwargs
     return how.template.handler(f"{module}.{function}", args, kwargs, notes, module=module)
 
 

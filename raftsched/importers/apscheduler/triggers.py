@@ -10,7 +10,7 @@ from typing import Any
 from raftsched.bounds import DURATION_MAX_MS, TRIGGERS_MAX
 from raftsched.importers.apscheduler.cron import FIELDS, Never, both, cron_triggers, read_cron
 from raftsched.importers.foreign import Notes, Unmapped, every, instant
-from raftsched.quantities import format_duration
+from raftsched.quantities import format_duration, parse_duration
 from raftsched.schedule.errors import TriggerError
 from raftsched.schedule.local_days import local_ms
 from raftsched.schedule.rule_text import parse_rule
@@ -63,7 +63,7 @@ def _or(given: Mapping[str, Any], zone: str, now_ms: int, notes: Notes) -> list[
         notes.say(f"one of its triggers is left out: {text}")
     if len(found) > TRIGGERS_MAX:
         raise Unmapped(f"it would have {len(found)} triggers here; at most {TRIGGERS_MAX} are allowed: make two jobs")
-    return [one | _jitter(given, notes) for one in found]
+    return [one | _jitter(given, one) for one in found]
 
 
 def _and(given: Mapping[str, Any], zone: str, now_ms: int, notes: Notes) -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ def _and(given: Mapping[str, Any], zone: str, now_ms: int, notes: Notes) -> list
     notes.leave(given, ("type", "triggers", "jitter"), "trigger.")
     parts = _parts(given)
     if len(parts) == 1:
-        return [one | _jitter(given, notes) for one in triggers_of(parts[0], zone, now_ms, notes)]
+        return [one | _jitter(given, one) for one in triggers_of(parts[0], zone, now_ms, notes)]
     crons: list[Mapping[str, Any]] = [
         part for part in parts if isinstance(part, Mapping) and part.get("type") == "cron"
     ]
@@ -81,7 +81,7 @@ def _and(given: Mapping[str, Any], zone: str, now_ms: int, notes: Notes) -> list
         raise Unmapped("it is due when several triggers agree, and one of them has a jitter: they hardly ever do")
     if len({_zone(part, zone) for part in crons}) > 1:
         raise Unmapped("it is due when several triggers agree, and they are of different time zones; write it as one")
-    return [one | _jitter(given, notes) for one in _cron(crons, zone, now_ms, notes)]
+    return [one | _jitter(given, one) for one in _cron(crons, zone, now_ms, notes)]
 
 
 def _cron(given: list[Mapping[str, Any]], zone: str, now_ms: int, notes: Notes) -> list[dict[str, Any]]:
@@ -100,7 +100,7 @@ def _cron(given: list[Mapping[str, Any]], zone: str, now_ms: int, notes: Notes) 
     ends = [_ms(part["end_date"], zone, "end_date") for part in given if part.get("end_date")]
     for trigger in found:
         _bound(trigger, max(starts, default=None), min(ends, default=None), now_ms, notes)
-        trigger.update(_jitter(given[0], notes))
+        trigger.update(_jitter(given[0], trigger))
     return found
 
 
@@ -119,7 +119,7 @@ def _interval(given: Mapping[str, Any], zone: str, notes: Notes) -> dict[str, An
         found["ends_at"] = instant(_ms(given["end_date"], zone, "end_date"))
     if given.get("jitter"):
         notes.say("its interval counts from the delayed run there, so that times drift; here they stay on their grid")
-    return found | _jitter(given, notes)
+    return found | _jitter(given, found)
 
 
 def _calendar_interval(given: Mapping[str, Any], zone: str, notes: Notes) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _calendar_interval(given: Mapping[str, Any], zone: str, notes: Notes) -> dic
         raise Unmapped(f"its schedule cannot be said here: {error.detail}") from None
     except (ValueError, OverflowError) as error:
         raise Unmapped(f"its dates cannot be read ({error}); write 2027-01-31") from None
-    return found | _jitter(given, notes)
+    return found | _jitter(given, found)
 
 
 def _future(value: Any, zone: str, now_ms: int) -> str:
@@ -176,13 +176,13 @@ def _bound(trigger: dict[str, Any], starts: int | None, ends: int | None, now_ms
         trigger["ends_at"] = instant(min(ends, after))
 
 
-def _jitter(given: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
-    seconds = given.get("jitter")
-    if seconds in (None, 0):
-        return {}
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= DURATION_MAX_MS / 1000:
+def _jitter(given: Mapping[str, Any], trigger: Mapping[str, Any]) -> dict[str, Any]:
+    """The jitter of a trigger, beside one that it has already: a combining trigger's comes on top of its parts'."""
+    seconds = given.get("jitter") or 0
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= DURATION_MAX_MS / 1000:
         raise Unmapped(f"its jitter is {str(seconds)[:40]} seconds; use zero or more")
-    return {"jitter": format_duration(max(int(seconds * 1000), 1))}
+    whole_ms = int(seconds * 1000) + parse_duration(trigger.get("jitter", "0s"))
+    return {"jitter": format_duration(whole_ms)} if whole_ms else {}
 
 
 def _zone(given: Mapping[str, Any], zone: str) -> str:

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from tests.unit.importers import test_celery, test_powerjob, test_quartz, test_xxl_job
+from tests.unit.importers import test_apscheduler, test_celery, test_powerjob, test_quartz, test_xxl_job
 
 STRANGE = "strangeSetting"  # nobody knows it
 Files = list[tuple[str, str]]
@@ -405,6 +405,8 @@ SAMPLES = {
     "quartz": Sample("quartz", QUARTZ_XML, lambda text: [("jobs.xml", text)], _strange_in_xml, _without_in_xml, TEXTS,
                      frozenset({"delete-jobs-in-group", "overwrite-existing-data"}),
                      frozenset({"durability", "recover"})),
+    "apscheduler": tree("apscheduler", test_apscheduler.EXPORT, name="jobs.json", silent=frozenset({
+        "apscheduler", "day_of_week", "next_run_time"})),
     "celery": Sample("celery", BEAT, lambda text: [("beat.py", text)], _strange_in_python, _nothing,
                      ("x", "", True, False, 0, None)),
     "celery objects": tree("celery", BEAT_OBJECTS, name="beat.json", silent=frozenset({"name", "__type__"})),

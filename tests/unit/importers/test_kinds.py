@@ -12,6 +12,7 @@ from raftsched.importers.kinds import KINDS, recognised
 from raftsched.importers.sources import gather
 
 FILES = {
+    "apscheduler": ("x", json.dumps({"apscheduler": "3.11.3", "jobs": [{"trigger": {"type": "cron"}, "task": 1}]})),
     "crontab": ("tab", "MAILTO=x\n0 2 * * * /usr/bin/run --task=1\n"),
     "dkron": ("x", json.dumps([{"name": "a", "schedule": "@daily", "executor": "shell", "executor_config": {}}])),
     "kubernetes": ("x", "apiVersion: batch/v1\nkind: CronJob\nspec:\n  schedule: '0 2 * * *'\n"),

@@ -1,0 +1,140 @@
+"""raftsched.apscheduler.JobStore in real schedulers, and examples/apscheduler, killed while a run is under way."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apscheduler.events import EVENT_JOB_ERROR
+from apscheduler.jobstores.base import ConflictingIdError, JobLookupError
+from apscheduler.schedulers.background import BackgroundScheduler
+
+import raftsched
+from raftsched.apscheduler import JobStore
+from raftsched.testing import running_cluster
+from raftsched.testing.running import RunningCluster
+from tests.support.patience import patient, wait_until
+from tests.support.programs import EXAMPLES, Program
+
+pytestmark = pytest.mark.e2e
+
+EXAMPLE = EXAMPLES / "apscheduler"
+MOVED_MAX = 5  # lines that who has such a program writes
+SEND = f"{__name__}:send"
+
+
+def send(number: int, to: str) -> None:
+    """What jobs of the schedulers in this process call."""
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[RunningCluster]:
+    with running_cluster(1, pythonpath=[str(EXAMPLE)], jobs_as_node=True) as running:
+        yield running
+
+
+@pytest.fixture
+def scheduler(nodes: RunningCluster) -> Iterator[BackgroundScheduler]:
+    made = BackgroundScheduler(jobstores={"default": JobStore(nodes.client)}, timezone="UTC")
+    made.start()
+    yield made
+    made.remove_all_jobs()
+    made.shutdown()
+
+
+def job(nodes: RunningCluster, name: str) -> raftsched.Job:
+    return nodes.client.jobs.get(f"default/{name}")
+
+
+def test_calls_of_apscheduler_change_jobs_of_the_cluster(
+    nodes: RunningCluster, scheduler: BackgroundScheduler, tmp_path: Path
+) -> None:
+    made = scheduler.add_job(SEND, "cron", hour=2, id="nightly", args=[7, str(tmp_path)], max_instances=2)
+    found = job(nodes, "nightly")
+    assert (found.trigger, found.handler) == ({"cron": "0 2 * * *", "timezone": "UTC"}, {"python": SEND})
+    assert (found.params, found.overlap) == ({"number": 7, "to": str(tmp_path)}, "allow")
+    with pytest.raises(ConflictingIdError):
+        scheduler.add_job(SEND, "cron", hour=3, id="nightly", args=[7, str(tmp_path)])
+    scheduler.add_job(SEND, "cron", hour=3, id="nightly", args=[8, str(tmp_path)], replace_existing=True)
+    assert job(nodes, "nightly").params["number"] == 8
+    made = scheduler.get_job("nightly")
+    made.pause()
+    assert job(nodes, "nightly").state == "SUSPENDED"
+    made.resume()
+    assert job(nodes, "nightly").state == "SCHEDULED"
+    made.reschedule("interval", hours=1, start_date=datetime(2030, 1, 1, tzinfo=UTC))
+    assert job(nodes, "nightly").trigger["every"] == "1h"
+    assert [one.id for one in scheduler.get_jobs()] == ["nightly"]
+    scheduler.remove_job("nightly")
+    with pytest.raises(raftsched.NotFoundError):
+        job(nodes, "nightly")
+    with pytest.raises(JobLookupError):
+        scheduler.remove_job("nightly")
+
+
+def test_what_an_operator_paused_stays_so_when_the_program_starts_again(
+    nodes: RunningCluster, scheduler: BackgroundScheduler, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        scheduler.add_job(SEND, "cron", hour=2, id="held", args=[7, str(tmp_path)], replace_existing=True)
+        nodes.client.jobs.pause("default/held")
+    assert job(nodes, "held").state == "SUSPENDED"
+
+
+def test_what_cannot_be_said_is_refused_and_nothing_is_made(
+    nodes: RunningCluster, scheduler: BackgroundScheduler
+) -> None:
+    failed: list[Any] = []
+    scheduler.add_listener(failed.append, EVENT_JOB_ERROR)
+    with pytest.raises(ValueError, match=r"'bad' cannot run in the cluster: its args are no values of JSON"):
+        scheduler.add_job(SEND, "cron", hour=2, id="bad", args=[object(), "/"])
+    with pytest.raises(ValueError, match=r"reference to the callable"):
+        scheduler.add_job(lambda: None, "cron", hour=2, id="lambda")
+    with pytest.raises(ValueError, match="has nothing that a name here may have"):
+        scheduler.add_job(SEND, "cron", hour=2, id="???", args=[1, "/"])
+    assert scheduler.get_jobs() == []
+    assert not failed
+
+
+def test_a_program_that_is_killed_loses_no_run(nodes: RunningCluster, tmp_path: Path) -> None:
+    def start(log: str) -> Program:
+        settings = {"RAFTSCHED_SERVER": nodes.servers, "SHOP_SENT": str(tmp_path)}
+        started = Program("apscheduler", ["app.py"], tmp_path / log, settings)
+        started.wait("the program to be ready", lambda: "ready" in started.printed)
+        return started
+
+    (tmp_path / "slow").touch()
+    begun, done = tmp_path / "invoice-7.begun", tmp_path / "invoice-7.sent"
+    app = start("first")
+    try:
+        run = nodes.client.jobs.run("default/invoice")
+        app.wait("the run to begin", begun.exists)
+        app.kill()
+        ticks = (tmp_path / "ticks").stat().st_size if (tmp_path / "ticks").exists() else 0
+        (tmp_path / "slow").unlink()
+        assert nodes.client.instances.wait(run, timeout=patient(60)).state == "SUCCEEDED"
+        assert done.read_text() == "invoice 7\n"
+        wait_until(
+            lambda: (tmp_path / "ticks").stat().st_size > ticks, "it to tick though nobody is there", passing=(OSError,)
+        )
+        revision = job(nodes, "invoice").revision
+        app = start("second")
+        assert job(nodes, "invoice").revision == revision, "what did not change is not changed"
+        assert app.end() == 0
+        assert job(nodes, "invoice").state == "SCHEDULED", "a program that ends takes no job with it"
+    finally:
+        app.kill()
+        for name in ("invoice", "tick"):
+            nodes.client.jobs.delete(f"default/{name}")
+
+
+def test_to_move_the_program_takes_no_more_lines_than_these() -> None:
+    before, after = ((EXAMPLE / name).read_text().splitlines() for name in ("before.py", "app.py"))
+    changes = [line for line in difflib.ndiff(before, after) if line[:2] in ("+ ", "- ") and line[2:].strip()]
+    written = [line for line in changes if line.startswith("+ ") and '"""' not in line]
+    assert len(written) <= MOVED_MAX, "\n".join(written)
+    assert any("JobStore()" in line for line in written)
