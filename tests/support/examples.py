@@ -45,6 +45,7 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "pip install 'raftsched[otel]'": "tests/e2e/test_packages.py",
     "OTEL_EXPORTER_OTLP_ENDPOINT=http": "tests/e2e/test_tracing.py",
     "pipx install": "tests/e2e/test_packages.py",  # as pip does, into an environment of its own
+    "python -m raftsched.apscheduler export": "tests/unit/importers/test_apscheduler.py",  # of a store that there is
     "uv tool install": "tests/e2e/test_packages.py",
     "sha256sum -c SHA256SUMS": "tests/e2e/test_packages.py",
     "git checkout v": "tests/e2e/test_packages.py",
@@ -100,6 +101,7 @@ PAGES_ELSEWHERE = {
         if path.name != "index.md"
     },
     "docs/containers.md": "tests/unit/docs/test_containers.py",
+    "docs/fastapi.md": "tests/e2e/test_fastapi.py",
     "docs/kubernetes.md": "tests/e2e/test_kubernetes.py",
     "docs/proxies.md": "tests/e2e/test_proxies.py",
     "docs/virtual-machines.md": "tests/e2e/test_virtual_machines.py",

@@ -77,7 +77,8 @@ def import_(
     prefix: str, dry_run: bool, report_path: str | None, fmt: str,
 ) -> None:  # fmt: skip
     """Make jobs of crontabs, systemd timers, CronJobs of Kubernetes (manifests), beat schedules of Celery, and the jobs
-    of Dkron (its API's JSON), Quartz (XML, or an export of its tables), XXL-JOB and PowerJob (their JSON).
+    of APScheduler (an export of its store), Dkron (its API's JSON), Quartz (XML, or an export of its tables), XXL-JOB
+    and PowerJob (their JSON).
 
     FILE is a file, a directory, or - for standard input. All files are read before anything is sent. The report at the
     end lists for each file what cannot be imported (with its place and the reason), what works differently, and what
@@ -102,6 +103,9 @@ def import_(
     systemd: a timer together with its service, as unit files, as a directory of them (whose X.timer.d/*.conf count), or
     as systemctl cat prints them. Nothing is asked of systemd itself.
 
+    APScheduler: its job stores hold pickles, and reading one runs code. So python -m raftsched.apscheduler export,
+    which you run beside the program, writes them as JSON.
+
     Celery: a Python file is read and never run, so its schedule has to be written out. --handler-template says how
     tasks are run: call:, python:, exec: or shell: and a text in which {task}, {module}, {function}, {args} and {kwargs}
     stand for those of each task.
@@ -112,6 +116,7 @@ def import_(
       systemctl cat backup.timer backup.service | raftsched jobs import - --dry-run
       raftsched jobs import /etc/systemd/system --report moved.md --suspended
       raftsched jobs import shop/celeryconfig.py --handler-template 'exec:celery -A shop call {task} --args {args}'
+      python -m raftsched.apscheduler export sqlite:///jobs.sqlite | raftsched jobs import - --dry-run
       curl -s http://dkron:8080/v1/jobs | raftsched jobs import --from dkron - --dry-run
       kubectl get cronjobs -A -o yaml | raftsched jobs import --from kubernetes - --suspended
     """
