@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
@@ -194,12 +195,12 @@ def cli(
             ctx.meta[TRUST_OF_CONTEXT] = found.trust
 
 
-def main() -> None:
-    """The entry point of the console script; ends the process."""
+def main(args: Sequence[str] | None = None, prog_name: str = "raftsched") -> None:
+    """The entry point of the console script; ends the process. `args`: None, those of the process."""
     _open_standard()
     try:
         try:
-            cli.main(prog_name="raftsched")
+            cli.main(args, prog_name)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:

@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from raftsched.client import builders
+from raftsched.client import builders, program
 from raftsched.handlers import is_program_of
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ class Declaration:
 
     def __init__(self, name: str, fields: Mapping[str, Any]) -> None:
         self.name = name
-        self.namespace = str(fields.get("namespace") or "default")
-        self.fields = fields  # of the job, without its name and handler
+        namespace = fields.get("namespace") or program.namespace()
+        self.namespace = str(namespace or "default")
+        self.fields = {**fields, "namespace": namespace} if namespace else fields  # without its name and handler
         self.function: Callable[..., Any] | None = None
 
     @property

@@ -1,7 +1,8 @@
 """Enqueues functions: makes a job of a call, and finds the cluster that is meant.
 
 The cluster is that of the client that was given, else of the node that runs in this program, else of the client that
-the environment describes, as `raftsched.Client()` reads it: one is kept for the whole program and closed at its end.
+the environment describes, as `raftsched.Client()` reads it, or where that says nothing the program (program.py): one is
+kept for the whole program and closed at its end.
 Where the node has stopped and the environment names no cluster none is meant: what answers at the usual address of this
 machine may be another one.
 In a run nothing is kept, for the next run in its process may be another job's, with other rights.
@@ -17,7 +18,7 @@ from hashlib import sha256
 from typing import Any, cast
 
 from raftsched import handlers, names
-from raftsched.client import builders, running_nodes
+from raftsched.client import builders, program, running_nodes
 from raftsched.client.aio import AsyncClient
 from raftsched.client.arguments import bound, check
 from raftsched.client.errors import ClientError
@@ -27,19 +28,12 @@ from raftsched.client.sync.client import Client
 
 INSTANCE = "RAFTSCHED_INSTANCE_ID"  # a variable of every run
 # Variables that say which cluster is meant, and who asks -> the argument of a client.
-_VARIABLES = {
-    "RAFTSCHED_SERVER": "servers",
-    "RAFTSCHED_TOKEN": "token",  # nosec B105
-    "RAFTSCHED_TOKEN_FILE": "token_file",  # nosec B105
-    "RAFTSCHED_CA_FILE": "ca_file",
-    "RAFTSCHED_CLIENT_CERT": "client_cert",
-    "RAFTSCHED_CLIENT_KEY": "client_key",
-}
+_VARIABLES = {"RAFTSCHED_SERVER": "servers", **program.VARIABLES}
 _NAMING = ("RAFTSCHED_SERVER", "RAFTSCHED_CONTEXT")  # that name a cluster
 _CONTEXT, _INSECURE = "RAFTSCHED_CONTEXT", "RAFTSCHED_INSECURE"
 
-_Key = tuple[str | None, ...]
-_kept: dict[_Key, Client] = {}  # by what the environment said
+_Key = tuple[object, ...]
+_kept: dict[_Key, Client] = {}  # by what the environment and the program said
 _lock = threading.Lock()
 
 
@@ -52,6 +46,8 @@ def job_of(
     """Returns the job that calls a function once. Raises TypeError, ValueError."""
     check(name, options)
     fields = dict(options)
+    if fields.get("namespace") is None and (namespace := program.namespace()) is not None:
+        fields["namespace"] = namespace
     fields.pop("client", None)
     delay, time, key = fields.pop("delay", None), fields.pop("at", None), fields.pop("key", None)
     job: dict[str, Any] = {**fields, "handler": {"call": name}}
@@ -83,14 +79,21 @@ def enqueue(
     name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], options: Mapping[str, Any]
 ) -> Created:
     """Makes the job, and returns when a majority has it on disk."""
-    job = job_of(name, function, args, kwargs, options)
+    return send(function.__name__, job_of(name, function, args, kwargs, options), options.get("client"))
+
+
+def send(name: str, job: JobSpec, client: Any = None) -> Created:
+    """Makes a job that `job_of` made of a call, and returns when a majority has it on disk. `name`: of what was called,
+    in errors. Raises what `Client.jobs.create` raises."""
     try:
-        return _enqueued(function.__name__, job, options.get("client"))
+        return _enqueued(name, job, client)
     except ClientError as error:
         raise error.with_traceback(None) from None
 
 
 def _enqueued(name: str, job: JobSpec, client: Any) -> Created:
+    if client is None and program.stand_in is not None:
+        return program.stand_in.create(job)
     running = None
     if client is None:
         running = running_nodes.newest()
@@ -120,6 +123,8 @@ async def aenqueue(
 
 
 async def _aenqueued(job: JobSpec, client: Any) -> Created:
+    if client is None and program.stand_in is not None:
+        return await program.stand_in.acreate(job)
     if isinstance(client, AsyncClient):
         return await client.jobs.create(job)
     running = running_nodes.newest() if client is None else running_nodes.of(client)
@@ -145,15 +150,17 @@ def default_client() -> Client:
     """Returns the client that this process has for what its environment says: made when it is needed first, safe to use
     from any thread, and closed at the end of the program. Raises RuntimeError after a node of this program has stopped,
     where the environment names no cluster."""
-    if running_nodes.ran() and not any(map(os.environ.get, _NAMING)):
+    given = program.arguments(os.environ)
+    if running_nodes.ran() and not any(map(os.environ.get, _NAMING)) and "servers" not in given:
         raise RuntimeError(
             "the node of this program has stopped; to enqueue elsewhere, say where: with client=, or RAFTSCHED_SERVER"
         )
-    key = tuple(os.environ.get(name) for name in (*_VARIABLES, _CONTEXT, _INSECURE))
+    variables = (os.environ.get(name) for name in (*_VARIABLES, _CONTEXT, _INSECURE))
+    key = (*variables, *sorted((name, str(value)) for name, value in given.items()))
     with _lock:
         found = _kept.get(key)
         if found is None:
-            found = _kept[key] = Client()
+            found = _kept[key] = Client(**given)
         return found
 
 
@@ -166,4 +173,5 @@ def _of_run() -> Mapping[str, str] | None:
 def _arguments(variables: Mapping[str, str]) -> dict[str, Any]:
     """Returns the arguments of a client of a run. Of several runs in one process each has variables of its own."""
     found: dict[str, Any] = {argument: variables[name] for name, argument in _VARIABLES.items() if variables.get(name)}
-    return {**found, "insecure": variables.get(_INSECURE) == "1"}
+    said = program.arguments(variables)
+    return {"insecure": variables.get(_INSECURE) == "1", **said, **found}

@@ -35,6 +35,7 @@ METAVARS = {
     "servers": "URL[,URL]",
     "size": "SIZE",
     "users": "NAMESPACE=USER",
+    "variables": "NAME",
     "worker name": "NAME",
 }
 
@@ -142,6 +143,10 @@ ROWS = (
          bounds=(1, WEIGHT_MAX), default="1"),
     Flag("pythonpath", "directories", "Where python handlers are; may be repeated.", BOTH, repeated=True),
     Flag("handlers", "modules", "Registers handlers by name; may be repeated.", BOTH, repeated=True),
+    Flag("python_first", "modules", "Imported before handlers, by each process that calls them; repeat.", BOTH,
+         repeated=True),
+    Flag("env_pass", "variables", "Of its own environment, runs see these, too: DATABASE_URL; repeat.", BOTH,
+         repeated=True),
     Flag("python_runs_max", "number", "Replace a python process after so many.", BOTH,
          bounds=(1, 1_000_000_000), default="10000"),
     Flag("python_memory_max", "size", "Or when it has grown to this.", BOTH,

@@ -26,7 +26,7 @@ KINDS = {
     "labels": Kind(lambda _, value: work.parse_labels(value), ""),
     "list": Kind(lambda flag, value: tuple(values.list_of(flag.name, value)), ""),
     "log format": Kind(lambda _, value: work.log_format_of(value)),
-    "modules": Kind(lambda _, value: work.modules_of(value), ""),
+    "modules": Kind(lambda flag, value: work.modules_of(flag.name, value), ""),
     "namespaces": Kind(lambda flag, value: work.served(flag.name, value, names.NAMESPACE)),
     "networks": Kind(lambda _, value: addresses.networks_of(value), ""),
     "node id": Kind(lambda _, value: addresses.node_id(value)),
@@ -38,6 +38,7 @@ KINDS = {
     "switch": Kind(lambda flag, value: values.switch_of(flag.name, value), "false"),
     "text": Kind(lambda flag, value: values.text_of(flag.name, value)),
     "users": Kind(lambda flag, value: work.of_namespaces(flag.name, value), ""),
+    "variables": Kind(lambda flag, value: work.variables_of(flag.name, value), ""),
     "worker name": Kind(lambda _, value: work.worker_name(value)),
 }
 

@@ -9,6 +9,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of all runs, whatever their jobs say: each is the flag of that name (config/flags.py), which has its
     default. They travel as this struct, so that only whoever acts on one names it again."""
 
+    python_first: tuple[str, ...] = ()  # modules that are imported before those of functions
+    env_pass: tuple[str, ...] = ()  # variables of the node's own environment that runs see beside the usual ones
     # a process for python handlers is replaced after so many runs, and when it has so many bytes in memory after one
     python_runs_max: int
     python_memory_max: int

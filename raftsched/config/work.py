@@ -22,6 +22,7 @@ from raftsched.names import NameRule
 from raftsched.system.regular_files import open_regular
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 ALLOWED_MAX, ALLOWED_CHARS = 100, 256  # of each list that says what jobs may name: they are announced to all nodes
 LOG_FORMATS = ("text", "json")
 EXECUTORS = (*KINDS, "call")
@@ -91,12 +92,22 @@ def paths_of(value: Any) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(paths))
 
 
-def modules_of(value: Any) -> tuple[str, ...]:
-    modules = list_of("handlers", value)
+def modules_of(name: str, value: Any) -> tuple[str, ...]:
+    modules = list_of(name, value)
     for module in modules:
         if not _MODULE.fullmatch(module):
-            raise ConfigError(f"handlers {module[:80]!r} is not a module; write its dotted name, such as shop.tasks")
+            raise ConfigError(f"{name} {module[:80]!r} is not a module; write its dotted name, such as shop.tasks")
     return tuple(dict.fromkeys(modules))
+
+
+def variables_of(name: str, value: Any) -> tuple[str, ...]:
+    variables = list_of(name, value)
+    for variable in variables:
+        if not _VARIABLE.fullmatch(variable):
+            raise ConfigError(
+                f"{name} {variable[:80]!r} is no name of a variable; write the name alone, such as DATABASE_URL"
+            )
+    return tuple(dict.fromkeys(variables))
 
 
 def executors_of(settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -149,15 +149,18 @@ class Node:
         require_restored(config.data)
         place = output_store_of(config)
         tracer = self._start_tracing()
+        environ = base_environment(os.environ, config.runs.options.env_pass)
         trying = interpreters.tried(
             executors if config.slots else (),
             run_as,
             config.pythonpath,
-            base_environment(os.environ),
+            environ,
             confined=interpreters.asks_rules(config.allowed),
         )
         parts.push_async_callback(_cancel, trying)
-        found = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
+        found = await discover(
+            config.handlers, config.pythonpath, environ, self._calls, first=config.runs.options.python_first
+        )
         calls = with_in_process_handlers(found.calls, self._inside)
         zones = await asyncio.to_thread(machine.zone_files)
         make_directory(config.data)  # secrets may lie there as they are

@@ -92,11 +92,12 @@ class RemoteWorker:
         why_held = held_back(config.executors, executors)
         umask = os.umask(UMASK) if self._own_process else -1  # jobs get it back
         confined = interpreters.asks_rules(config.allowed)
-        trying = interpreters.tried(
-            executors, run_as, config.pythonpath, base_environment(os.environ), confined=confined
-        )
+        environ = base_environment(os.environ, config.runs.options.env_pass)
+        trying = interpreters.tried(executors, run_as, config.pythonpath, environ, confined=confined)
         parts.callback(trying.cancel)
-        found = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
+        found = await discover(
+            config.handlers, config.pythonpath, environ, self._calls, first=config.runs.options.python_first
+        )
         calls = with_in_process_handlers(found.calls, self._inside)
         started = start_tracing(config.name, self.clock, os.environ) if config.tracing else None
         if started is not None:

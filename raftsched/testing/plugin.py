@@ -1,4 +1,4 @@
-"""Gives pytest fixtures with a cluster. Installed with raftsched, nothing has to be said to have it."""
+"""Gives pytest fixtures: a cluster, and runs without one. They are there where raftsched is installed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from raftsched.testing.inline_runs import InlineRuns
     from raftsched.testing.running import RunningCluster
 
 
@@ -19,3 +20,12 @@ def raftsched_cluster() -> Iterator[RunningCluster]:
 
     with running_cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def raftsched_inline() -> Iterator[InlineRuns]:
+    """Lists what the test enqueues, which runs at once in this process; see raftsched.testing.inline."""
+    from raftsched.testing import inline
+
+    with inline() as runs:
+        yield runs

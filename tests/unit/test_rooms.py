@@ -56,9 +56,10 @@ ROOMS: dict[str, set[str]] = {
         "surface",
     },
     "embedded": {"client", "config", "remote", "surface", "tracing"},
-    "testing": {"client", "embedded", "security"},
+    "testing": {"client", "embedded", "security", "worker"},
     # layers of frameworks on the SDK
     "apscheduler": {"client", "embedded", "importers"},
+    "django": {"client", "cli", "config", "embedded", "testing"},
     "starlette": {"client", "embedded", "importers"},
     "config": {"client", "core", "security", "surface"},
     "security": set(),

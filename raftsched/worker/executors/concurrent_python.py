@@ -60,15 +60,16 @@ _current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("run", de
 class ConcurrentPython:
     """Runs in a process of its own; see service.py."""
 
-    def __init__(self, pythonpath: Sequence[str], runs_max: int, memory_max: int) -> None:
+    def __init__(self, pythonpath: Sequence[str], runs_max: int, memory_max: int, first: Sequence[str] = ()) -> None:
         """The process takes nothing new after `runs_max` runs, or with more than `memory_max` bytes in memory."""
         self._pythonpath = pythonpath
         self._runs_max = runs_max
         self._memory_max = memory_max
+        self._first = first
         self._clock = SystemClock()
 
     def __call__(self, work: socket.socket, shared: Shared) -> None:
-        self._functions = begin(self._pythonpath, self._clock)
+        self._functions = begin(self._pythonpath, self._clock, self._first)
         self._work = work
         self._outputs_fd = shared.outputs_fd
         self._runs: dict[int, _Run] = {}  # by token

@@ -91,11 +91,13 @@ class Function:
 
 
 class Functions:
-    """`pythonpath`: directories below which all modules are watched."""
+    """`pythonpath`: directories below which all modules are watched. `first`: modules that are imported before the
+    first function's."""
 
-    def __init__(self, pythonpath: Sequence[str], clock: Clock) -> None:
+    def __init__(self, pythonpath: Sequence[str], clock: Clock, first: Sequence[str] = ()) -> None:
         self._roots = tuple(path.rstrip(os.sep) + os.sep for path in _absolute(pythonpath))
         self._clock = clock
+        self._first = first
         self._known: dict[str, Function] = {}
         self.usual = Values()  # between runs
         self._before = frozenset(sys.modules)  # of raftsched and what it needs: they are not jobs' code
@@ -119,6 +121,8 @@ class Functions:
             raise Refused(f'{name!r} names no function; write "package.module:function"')
         importlib.invalidate_caches()
         context = contextvars.Context()
+        for one in self._first:
+            context.run(importlib.import_module, one)
         module = context.run(importlib.import_module, module_name)
         target: Any = module
         for part in path.split("."):
@@ -184,13 +188,13 @@ class Functions:
         return any(_signature(path) != found for path, found in self._files.items())
 
 
-def begin(pythonpath: Sequence[str], clock: Clock) -> Functions:
-    """Makes this process one that calls functions."""
+def begin(pythonpath: Sequence[str], clock: Clock, first: Sequence[str]) -> Functions:
+    """Makes this process one that calls functions. `first`: as Functions has it."""
     become_subreaper()  # so that "I have no children" means that no run left any process
     sys.path[:0] = pythonpath
     sys.argv = ["raftsched-python"]
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return Functions([*pythonpath, *filter(None, given)], clock)
+    return Functions([*pythonpath, *filter(None, given)], clock, first)
 
 
 def params_of(raw: bytes) -> dict[str, Any]:

@@ -44,7 +44,10 @@ class _Builder:
     def __init__(self, function: Callable[..., Any], kinds: dict[str, Any]) -> None:
         self._name = getattr(function, "__name__", "the function")
         self._kinds = kinds
-        code = getattr(function, "__code__", None)
+        plain: Any = function
+        while hasattr(plain, "__wrapped__"):  # a decorator's, made with functools.wraps
+            plain = plain.__wrapped__
+        code = getattr(plain, "__code__", None)
         only = None if code is None else (code.co_argcount + code.co_kwonlyargcount, code.co_flags & _VARIABLE)
         (first, *_) = kinds
         self._only = first if only == (1, 0) and _is_model(kinds[first]) else None  # takes all params, too

@@ -33,12 +33,13 @@ from raftsched.worker.processes.service import PACKET_HEAD, Shared
 class PythonService:
     """Runs in a process of its own; see service.py."""
 
-    def __init__(self, pythonpath: Sequence[str], runs_max: int, memory_max: int) -> None:
+    def __init__(self, pythonpath: Sequence[str], runs_max: int, memory_max: int, first: Sequence[str] = ()) -> None:
         """The process ends after `runs_max` runs, or after the first one that leaves it with more than `memory_max`
         bytes in memory."""
         self._pythonpath = pythonpath
         self._runs_max = runs_max
         self._memory_max = memory_max
+        self._first = first
         self._clock = SystemClock()
 
     def concurrent(self, work: socket.socket, shared: Shared) -> None:
@@ -46,10 +47,10 @@ class PythonService:
         # Loaded where it is needed: asyncio would double the size of every process forked from the supervisor.
         from raftsched.worker.executors.concurrent_python import ConcurrentPython
 
-        ConcurrentPython(self._pythonpath, self._runs_max, self._memory_max)(work, shared)
+        ConcurrentPython(self._pythonpath, self._runs_max, self._memory_max, self._first)(work, shared)
 
     def __call__(self, work: socket.socket, shared: Shared) -> None:
-        self._functions = begin(self._pythonpath, self._clock)
+        self._functions = begin(self._pythonpath, self._clock, self._first)
         self._streams = Streams()
         self._context = KeeperContext()
         self._remains = Remains(work.fileno())

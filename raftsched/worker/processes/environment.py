@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 # What jobs see of the node's own environment (the supervisor already gets nothing else).
 BASE_ENVIRONMENT = frozenset(
@@ -14,8 +14,9 @@ BASE_ENVIRONMENT = frozenset(
 )
 
 
-def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def base_environment(environ: Mapping[str, str], passed: Collection[str] = ()) -> dict[str, str]:
     """Returns the part of the node's environment that jobs may see: BASE_ENVIRONMENT and the LC_ variables, but no
-    address with a password in it (RFC 3986, section 3.2.1)."""
+    address with a password in it (RFC 3986, section 3.2.1), and what the operator has `passed` by name."""
     seen = {k: v for k, v in environ.items() if k in BASE_ENVIRONMENT or k.startswith("LC_")}
-    return {k: v for k, v in seen.items() if not (k.lower().endswith("_proxy") and "@" in v)}
+    usual = {k: v for k, v in seen.items() if not (k.lower().endswith("_proxy") and "@" in v)}
+    return {**usual, **{k: environ[k] for k in passed if k in environ}}

@@ -177,7 +177,7 @@ class Runner:
 
     def _spawn(self, node_fd: int, life_fd: int, lock_fd: int) -> subprocess.Popen[bytes]:
         root = str(Path(raftsched.__file__).parent.parent)
-        env = base_environment(os.environ)
+        env = base_environment(os.environ, self._options.env_pass)
         env["PYTHONPATH"] = os.pathsep.join(p for p in (root, env.get("PYTHONPATH")) if p)
         env[leftovers.VARIABLE] = leftovers.mark_of(lock_fd)
         start = Start(

@@ -59,7 +59,8 @@ class Supervisor:
         self._out: list[bytes] = []
         self._unsent = b""
         self._stopping = False
-        python = PythonService(options.pythonpath, options.python_runs_max, options.python_memory_max)
+        runs_max, memory_max = options.python_runs_max, options.python_memory_max
+        python = PythonService(options.pythonpath, runs_max, memory_max, options.python_first)
         most, warm = options.python_processes, options.warm_max
         self._keepers = Keepers(self, self._clock, context)
         self._pool = Pool(self, self._clock, python, self._http_service, most, warm)

@@ -46,11 +46,16 @@ class Found(msgspec.Struct):
 
 
 async def discover(
-    modules: Sequence[str], pythonpath: Sequence[Path], environ: dict[str, str], given: Mapping[str, str] = _NONE
+    modules: Sequence[str],
+    pythonpath: Sequence[Path],
+    environ: dict[str, str],
+    given: Mapping[str, str] = _NONE,
+    *,
+    first: Sequence[str] = (),
 ) -> Found:
     """Returns handlers by name, as "package.module:function": those that `modules` register, those `given` to the node
-    as such, and those of installed packages. `environ`: what the processes of jobs see. Raises StartupError when one of
-    `modules` or `given` cannot be used."""
+    as such, and those of installed packages. `environ`: what the processes of jobs see; `first`: modules that they
+    import before all others. Raises StartupError when one of `modules`, `given` or `first` cannot be used."""
     if not modules and not given and not await asyncio.to_thread(_announced, pythonpath):
         return Found()
     root = str(Path(raftsched.__file__).parent.parent)
@@ -58,6 +63,8 @@ async def discover(
     argv = [sys.executable, "-P", "-m", _MODULE]
     for path in pythonpath:
         argv += ["--pythonpath", str(path)]
+    for name in first:
+        argv += ["--first", name]
     for name, where in given.items():
         argv += ["--call", f"{name}={where}"]
     try:
@@ -109,9 +116,16 @@ def _announced(pythonpath: Iterable[Path]) -> bool:
 # ---------------------------------------------------------------- in the process that imports
 
 
-def import_all(modules: Sequence[str], given: Sequence[str] = ()) -> Found:
-    """Imports what is named, and what installed packages announce. `given`: as name=package.module:function."""
+def import_all(modules: Sequence[str], given: Sequence[str] = (), first: Sequence[str] = ()) -> Found:
+    """Imports what is named, and what installed packages announce. `given`: as name=package.module:function; `first`:
+    modules that are imported before all others."""
     found = Found()
+    for name in first:
+        why = _failure(partial(importlib.import_module, name))
+        if why is not None:
+            found.wrong.append(f"python_first {name}: it cannot be imported ({why})")
+            return found
+    of_first = bool(handlers.registered)
     for item in given:
         name, _, where = item.partition("=")
         why = _failure(partial(_load, where))
@@ -124,7 +138,7 @@ def import_all(modules: Sequence[str], given: Sequence[str] = ()) -> Found:
         why = _failure(partial(importlib.import_module, name))
         if why is not None:
             found.wrong.append(f"handlers {name}: it cannot be imported ({why})")
-        elif set(handlers.registered) == before and not _of_module(name):
+        elif set(handlers.registered) == before and not of_first and not _of_module(name):
             found.wrong.append(
                 f'handlers {name}: it registers none; decorate functions with @raftsched.handler("name")'
             )
@@ -213,12 +227,13 @@ def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog=_MODULE)
     parser.add_argument("--pythonpath", action="append", default=[])
     parser.add_argument("--call", action="append", default=[])
+    parser.add_argument("--first", action="append", default=[])
     parser.add_argument("modules", nargs="*")
     given = parser.parse_args(argv)
     answer = os.dup(1)
     os.dup2(2, 1)  # what modules print is for the log
     sys.path[:0] = given.pythonpath
-    raw = msgspec.json.encode(import_all(given.modules, given.call))
+    raw = msgspec.json.encode(import_all(given.modules, given.call, given.first))
     with open(answer, "wb") as out:
         out.write(raw)
     sys.stdout.flush()

@@ -279,6 +279,32 @@ async def test_a_functions_environment_is_clean(tmp_path: Path, monkeypatch: pyt
         assert found.keys() <= BASE_ENVIRONMENT | {k for k in found if k.startswith("LC_")} | {MARK, VARIABLE}
 
 
+async def test_a_function_sees_the_variables_that_its_node_passes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in NODES_OWN.items():
+        monkeypatch.setenv(name, value)
+    async with Bed(tmp_path, python_processes=1, env_pass=("CLUSTER_SECRET", "NOT_SET")) as bed:
+        found = result(await bed.run(call("whole_env", {"CLUSTER_SECRET": "of the job"})))
+        assert found["CLUSTER_SECRET"] == "of the job"
+        found = result(await bed.run(call("whole_env")))
+        assert found["CLUSTER_SECRET"] == NODES_OWN["CLUSTER_SECRET"]
+        assert "NOT_SET" not in found
+        assert not found.keys() & (NODES_OWN.keys() - {"CLUSTER_SECRET"})
+
+
+async def test_modules_that_come_first_are_imported_before_that_of_the_function(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "site_of_all.py").write_text("import builtins\nbuiltins.set_up_for_b = 'set up'\n")
+    (code / "wants_it.py").write_text("FOUND = set_up_for_b\ndef f(): return FOUND\n")
+    async with Bed(tmp_path, python_processes=1, pythonpath=[code], python_first=("site_of_all",)) as bed:
+        assert result(await bed.run(Python("wants_it:f", b"{}", {}))) == "set up"
+    async with Bed(tmp_path / "b", python_processes=1, pythonpath=[code], python_first=("not_there_b",)) as bed:
+        end = await bed.run(Python("wants_it:f", b"{}", {}))
+        assert "not_there_b" in (end.error or "")
+
+
 async def test_changed_code_is_loaded_again(tmp_path: Path) -> None:
     module = tmp_path / "code" / "changing.py"
     module.parent.mkdir()

@@ -40,6 +40,15 @@ def install(path: Path, points: dict[str, str], name: str = "invoices") -> None:
     (info / "entry_points.txt").write_text(f"[raftsched.executors]\n{lines}")
 
 
+def test_modules_that_come_first(tmp_path: Path) -> None:
+    (tmp_path / "site_of_all.py").write_text("import builtins\nbuiltins.set_up_for_b = 'send'\n")
+    module(tmp_path, "mine", "@raftsched.handler(set_up_for_b)\ndef a(): ...\n")
+    environ = base_environment(os.environ)
+    assert asyncio.run(discover(["mine"], [tmp_path], environ, first=["site_of_all"])).calls == {"send": "mine:a"}
+    with pytest.raises(StartupError, match=r"python_first nowhere: it cannot be imported \(ModuleNotFoundError"):
+        asyncio.run(discover(["mine"], [tmp_path], environ, first=["nowhere"]))
+
+
 def test_what_a_module_registers(tmp_path: Path) -> None:
     module(tmp_path, "other", '@raftsched.handler("two")\ndef b(): ...\n')
     module(
