@@ -7,6 +7,7 @@ where it is away, the page says so.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any, NamedTuple
@@ -18,10 +19,11 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
+from raftsched.client import program
 from raftsched.client.enqueueing import default_client
 from raftsched.client.errors import ClientError
 from raftsched.client.models_generated import Job as ClusterJob
-from raftsched.client.servers import parse_servers
+from raftsched.client.servers import DEFAULT_SERVERS, parse_servers
 from raftsched.django import conf
 from raftsched.django.models import Job
 
@@ -60,8 +62,9 @@ class JobAdmin(admin.ModelAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: Mapping[str, Any] | None = None) -> HttpResponse:
         if not self.has_view_permission(request):
             raise PermissionDenied
-        page, rows, why = page_address(), [], ""
+        page, rows, why = "", [], ""
         try:
+            page = page_address()
             rows = _rows(page)
         except ClientError as error:
             why = error.detail
@@ -82,15 +85,17 @@ class JobAdmin(admin.ModelAdmin):
 
 
 def page_address() -> str:
-    """Returns where browsers find raftsched's page, with a slash at its end; "": nobody said where."""
+    """Returns where browsers find raftsched's page, with a slash at its end, else that of the first server; "": a
+    context says where that is, or the setting is wrong."""
+    if conf.problems():
+        return ""
     found = conf.given()
     if found.get("page"):
         return str(found["page"]).rstrip("/") + "/"
-    try:
-        servers = conf.said().arguments.get("servers")
-        return f"{parse_servers(servers)[0]}/ui/" if servers else ""
-    except Exception:  # what is wrong with them is said where the jobs would be
+    if os.environ.get("RAFTSCHED_CONTEXT"):
         return ""
+    servers = os.environ.get("RAFTSCHED_SERVER") or program.source().arguments.get("servers") or DEFAULT_SERVERS
+    return f"{parse_servers(servers)[0]}/ui/"
 
 
 def _rows(page: str) -> list[Row]:

@@ -34,7 +34,7 @@ TIMEOUT_S = (0.1, 600.0)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 # Those that this app says itself, or that RAFTSCHED says for web processes, too.
-_NOT_OF_NODES = ("python_first", "env_pass", "server", "token_file")
+_NOT_OF_NODES = ("python_first", "env_pass", "server")
 
 
 class Problem(NamedTuple):
@@ -197,7 +197,7 @@ def _process(command: str) -> Callable[[Any], _Why]:
             return f"is {value!r}, and no dict", f'Write the settings of raftsched {command}: {{"data": ...}}.'
         for name in value:
             if name in _NOT_OF_NODES:
-                return f"has {name!r}", f"It is said for all: by server, token_file, environment of {NAME}."
+                return f"has {name!r}", f"It is said for all: by server and environment of {NAME}."
             if name not in known:
                 return f"has {name!r}, which is no setting of a {command}", _near(str(name), known)
         return None

@@ -1,4 +1,4 @@
-"""Finds the modules of a project that have handlers and jobs: those of RAFTSCHED["handlers"], else `tasks` of each app."""
+"""Finds the modules with handlers and jobs: those of RAFTSCHED["handlers"], else `tasks` of each installed app."""
 
 from __future__ import annotations
 

@@ -19,6 +19,18 @@ from raftsched.client import program
 from raftsched.django import conf, modules
 
 _SAFE = ("call", "http")  # executors that run nothing but the project's functions
+_SEEN = (
+    "RAFTSCHED_SERVER",
+    "RAFTSCHED_CA_FILE",
+)  # variables by which runs find the cluster, where an operator set them
+_OPTIONS = {  # argument of a client -> option of all commands
+    "servers": "--server",
+    "token": "--token",  # nosec B105
+    "token_file": "--token-file",  # nosec B105
+    "ca_file": "--ca-file",
+    "client_cert": "--client-cert",
+    "client_key": "--client-key",
+}
 _EPILOG = """\
 commands:
   node          run a node of the cluster, with the project's functions
@@ -38,7 +50,8 @@ Each setting comes from a flag, else from a variable RAFTSCHED_..., else from RA
 
 `node` and `worker` set Django up in the processes of runs, and offer the functions of the modules `tasks` of
 INSTALLED_APPS (or of those that RAFTSCHED["handlers"] names). They run nothing else, but for requests by http, unless
---executors says so. Runs see DJANGO_SETTINGS_MODULE, and the variables that RAFTSCHED["environment"] names.
+--executors says so. Runs see DJANGO_SETTINGS_MODULE, RAFTSCHED_SERVER, and the variables that
+RAFTSCHED["environment"] names. Each process of runs imports the project, so --slots says how often that is in memory.
 SIGTERM and Ctrl-C end them in order: active runs have --grace to end. Code that changes is taken by the next run; a new
 handler is taken at the next start.
 """
@@ -74,13 +87,12 @@ class Command(BaseCommand):
             if wanted is None:
                 self.stderr.write("no module declares a job; decorate functions with @job(name, cron=...)")
                 return
-        if command != "node":
-            _say_cluster()
+        cluster = [] if command == "node" else _cluster()
         connections.close_all()  # a node lives for months, and needs none
         from raftsched.cli.main import main
 
         try:
-            main(wanted, "manage.py raftsched")
+            main([*cluster, *(wanted or ())], "manage.py raftsched")
         except SystemExit as ended:
             if ended.code not in (0, None):
                 raise
@@ -104,7 +116,7 @@ def _process(command: str, rest: Sequence[str]) -> list[str]:
     first = ["--python-first", "raftsched.django.processes", "--handlers", "raftsched.django.found"]
     for path in import_path():
         first += ["--pythonpath", str(path)]
-    for variable in (ENVIRONMENT_VARIABLE, *conf.given().get("environment", ())):
+    for variable in dict.fromkeys((ENVIRONMENT_VARIABLE, *_SEEN, *conf.given().get("environment", ()))):
         first += ["--env-pass", variable]
     return [command, *first, *rest]
 
@@ -133,13 +145,15 @@ def _apply(rest: Sequence[str]) -> list[str] | None:
     return ["apply", *names, *rest] if names else None
 
 
-def _say_cluster() -> None:
-    """Puts what the settings say of the cluster into variables, where those say nothing."""
+def _cluster() -> list[str]:
+    """Returns the options by which all commands find the cluster of the settings; none where variables name one. They
+    are no arguments of the process, so nobody else sees a token among them."""
     said = program.arguments(os.environ)
-    variables = {"RAFTSCHED_SERVER": "servers", **program.VARIABLES}
-    os.environ.update({name: str(said[argument]) for name, argument in variables.items() if argument in said})
-    if said.get("insecure"):
-        os.environ.setdefault("RAFTSCHED_INSECURE", "1")
+    found = []
+    for argument, value in said.items():
+        if argument in _OPTIONS:
+            found += [_OPTIONS[argument], str(value)]
+    return [*found, "--insecure"] if said.get("insecure") else found
 
 
 def _as_text(name: str, value: Any) -> str:
