@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from django.contrib import admin
@@ -20,12 +20,13 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
 from raftsched.client import program
-from raftsched.client.enqueueing import default_client
 from raftsched.client.errors import ClientError
-from raftsched.client.models_generated import Job as ClusterJob
 from raftsched.client.servers import DEFAULT_SERVERS, parse_servers
 from raftsched.django import conf
 from raftsched.django.models import Job
+
+if TYPE_CHECKING:
+    from raftsched.client.models_generated import Job as ClusterJob
 
 ASK_S = 2.0
 ROWS_MAX = 200
@@ -100,6 +101,8 @@ def page_address() -> str:
 
 def _rows(page: str) -> list[Row]:
     """Returns a row for each job, and one too many where there are more. Raises ClientError."""
+    from raftsched.client.enqueueing import default_client
+
     jobs = default_client().within(ASK_S).jobs
     namespace = conf.given().get("namespace")
     found = jobs.list(most=ROWS_MAX + 1, namespace=namespace) if namespace else jobs.list(most=ROWS_MAX + 1)

@@ -8,7 +8,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.core import checks
 
-from raftsched.django import conf, views
+from raftsched.django import conf
 
 TAG = "raftsched"
 NUMBERS = {"": 1, "token": 3, "client_key": 3}  # of a wrong key or value: 2
@@ -28,6 +28,8 @@ def cluster(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[chec
     """Returns a warning where the cluster takes no jobs from this process."""
     if conf.problems():
         return []
+    from raftsched.django import views
+
     why = views.trouble()
     if why is None:
         return []

@@ -9,7 +9,6 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from raftsched.client.enqueueing import default_client
 from raftsched.client.errors import ClientError
 from raftsched.system.clock import SystemClock
 
@@ -21,6 +20,8 @@ log = logging.getLogger("raftsched.django")
 
 def trouble() -> str | None:
     """Returns why the cluster takes no jobs from this process; None: it does."""
+    from raftsched.client.enqueueing import default_client
+
     try:
         status = default_client().within(ASK_S).cluster.status()
     except ClientError as error:

@@ -26,7 +26,7 @@ FOREVER = {
     "raftsched dev": "billing/nightly-report FAILED",
     "python app.py": "ready",
     "uvicorn app:app": "startup complete",
-    "python manage.py scheduler": "ready",
+    "python manage.py raftsched node": "data /",
 }
 NOT_HERE = ("pip install",)  # done before the test
 _BLOCK = re.compile(r"(?:^`([^`\n]+)`:\n\n)?^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

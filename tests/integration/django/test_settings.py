@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from typing import Any
 
 import pytest
 
 from raftsched.client import program
+from tests.integration.django.conftest import EXAMPLE, ROOT
 from tests.support.ports import closed_port
 
 
@@ -117,6 +120,22 @@ def test_jobs_are_declared_in_the_namespace_of_the_setting() -> None:
     assert found == {"shop/send-forgotten", "shop/nightly-report", "ledger/count-up"}
 
 
+def test_a_project_that_asks_nothing_loads_no_client() -> None:
+    """Each process of runs imports the app, and each command of manage.py."""
+    script = "import sys, raftsched.django.processes, raftsched.django.found; print(*sorted(sys.modules))"
+    path = os.pathsep.join((str(ROOT), str(EXAMPLE)))
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(done.stdout.split())
+    assert "raftsched.django.admin" in loaded
+    assert not {"aiohttp", "click", "raftsched.client.aio", "raftsched.client.http", "raftsched.embedded.node"} & loaded
+
+
 def test_without_django_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "django", None)
     monkeypatch.delitem(sys.modules, "raftsched.django", raising=False)
@@ -135,6 +154,7 @@ def test_a_cluster_that_is_away_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(views, "_answer", views._Answer())
     browser = Client()
     browser.force_login(User.objects.get_or_create(username="root", is_staff=True, is_superuser=True)[0])
+    given: Any
     for given in ({"server": f"http://127.0.0.1:{closed_port()}"}, {"server": "ftp://x"}):
         with override_settings(RAFTSCHED=given):
             shown = browser.get("/admin/raftsched/job/")

@@ -25,7 +25,7 @@ def note(number: int, words: list[str] | None = None) -> str:
 
 
 @handler("note-async")
-async def note_async(number: int) -> int:
+async def note_async(number: int) -> Any:
     await Invoice.objects.acreate(number=number)
     return await Invoice.objects.filter(number=number).acount()
 
@@ -49,7 +49,7 @@ def wrong() -> None:
 
 
 @raftsched.handler("plain")  # which is not of this app, and goes to the same cluster
-def plain() -> int:
+def plain() -> Any:
     return Invoice.objects.count()
 
 
