@@ -1,0 +1,118 @@
+"""The handler celery.send: a run sends a task, and with `follow` is at its end when the task is.
+
+A process of a node or worker calls it. The application is the one that `app` names ("shop.celery:app"), else one that
+is made of CELERY_BROKER_URL and CELERY_RESULT_BACKEND in the job's own environment.
+"""
+
+from __future__ import annotations
+
+import signal
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from raftsched.handlers import handler, run_variables
+from raftsched.run import Fail, progress, save_state, state
+
+MISSING = "celery is not installed here: pip install celery"
+LOOK_S = 0.5  # between two looks at a task that is followed
+_RUNS = uuid.UUID("0f4b3a62-5d0a-4f0e-9d6e-2f0c2c0f7c11")  # the namespace of task ids (RFC 9562, section 5.5)
+
+
+class Revoked(BaseException):
+    """The run was told to end."""
+
+
+def task_id_of(run: Mapping[str, str], number: int = 0) -> str:
+    """Returns the id under which a run sends its task: all its attempts the same one, so that a task which is sent
+    twice is known by it. `number`: of a run that sends its task again on purpose, because it had failed."""
+    told = [run.get(f"RAFTSCHED_{name}", "") for name in ("JOB_ID", "INSTANCE_ID", "SCHEDULED_AT")]
+    return str(uuid.uuid5(_RUNS, "/".join((*told, str(number)))))
+
+
+@handler("celery.send")
+def send(
+    task: str,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    app: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    follow: bool = False,
+) -> dict[str, Any]:
+    """Sends a task. Returns its id; with `follow`, when the task has succeeded, also its result. A task that failed
+    fails the run, and a retry of the run sends it again under another id. What ends the run revokes a followed task.
+    """
+    celery = _application(app)
+    told = state() or {}
+    number = int(told.get("number", 0))
+    task_id = task_id_of(run_variables(), number)
+    if follow and _no_results(celery):
+        raise Fail("follow needs a result backend: set result_backend, or CELERY_RESULT_BACKEND in the job's env")
+    if told.get("sent") != task_id and not (follow and celery.AsyncResult(task_id).ready()):
+        given = {"retry": False, **(options or {}), "task_id": task_id, "headers": headers_of(run_variables(), options)}
+        celery.send_task(task, args=list(args), kwargs=dict(kwargs or {}), **given)
+    if not follow:
+        return {"task_id": task_id}
+    save_state({"number": number, "sent": task_id})
+    progress(text=f"follows task {task_id}")
+    return _followed(celery, task_id, number)
+
+
+def headers_of(run: Mapping[str, str], options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns the headers of a task: those that its sender asks for, and which run sends it."""
+    found = {
+        "raftsched_run": run.get("RAFTSCHED_INSTANCE_ID", ""),
+        "raftsched_attempt": int(run.get("RAFTSCHED_ATTEMPT") or 1),
+        "raftsched_scheduled_at": run.get("RAFTSCHED_SCHEDULED_AT", ""),
+    }
+    return {**((options or {}).get("headers") or {}), **found}
+
+
+def _followed(celery: Any, task_id: str, number: int) -> dict[str, Any]:
+    result = celery.AsyncResult(task_id)
+    try:
+        with _told_to_end():
+            value = result.get(interval=LOOK_S, propagate=False, disable_sync_subtasks=False)
+    except Revoked:
+        result.revoke(terminate=True)
+        raise SystemExit(f"revoked task {task_id}") from None
+    if result.state == "SUCCESS":
+        return {"task_id": task_id, "result": value}
+    save_state({"number": number + 1})
+    raise RuntimeError(f"task {task_id} is {result.state}: {value}")
+
+
+@contextmanager
+def _told_to_end() -> Iterator[None]:
+    """Makes an exception of SIGTERM, by which runs are told to end."""
+
+    def told(number: int, frame: FrameType | None) -> None:
+        raise Revoked
+
+    before = signal.signal(signal.SIGTERM, told)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _application(place: str | None) -> Any:
+    try:
+        import celery
+        from celery.app.utils import find_app
+    except ImportError:
+        raise Fail(MISSING) from None
+    if place is not None:
+        return find_app(place)
+    env = run_variables()
+    if not env.get("CELERY_BROKER_URL"):
+        raise Fail('say "app": "package.module:app" in params, or CELERY_BROKER_URL in the env of the handler')
+    made = celery.Celery("raftsched", set_as_current=False)
+    made.conf.update(broker_url=env["CELERY_BROKER_URL"], result_backend=env.get("CELERY_RESULT_BACKEND"))
+    return made
+
+
+def _no_results(celery: Any) -> bool:
+    return type(celery.backend).__name__ == "DisabledBackend"
