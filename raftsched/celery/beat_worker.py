@@ -208,10 +208,8 @@ class BeatWorker:
                 except InvalidError as error:
                     log.error("the cluster refuses the job %s: %s", name, error.detail)
                     raise
-                if jobs.enabled.get(name) is True and made.state == "SUSPENDED":
+                if name in jobs.resumed and made.state == "SUSPENDED":
                     await client.jobs.resume(made)
-                elif jobs.enabled.get(name) is False and made.state == "SCHEDULED":
-                    await client.jobs.pause(made)
 
         await asyncio.gather(*map(put, jobs.specs))
         gone = [job for name, job in before.items() if name not in jobs.specs and name not in jobs.kept]

@@ -19,6 +19,7 @@ from raftsched.importers.celery.literals import Call
 from raftsched.importers.celery.schedules import CRONTAB, SOLAR, time_ms, trigger_of
 from raftsched.importers.foreign import Names, Notes, Unmapped, instant, job_name
 from raftsched.importers.template import handler_name
+from raftsched.quantities import format_duration
 
 if TYPE_CHECKING:
     from raftsched.client.spec_generated import JobSpec
@@ -49,7 +50,7 @@ class Jobs:
     """What became of the entries. `refused` and `notes`: the name of an entry, and a sentence."""
 
     specs: dict[str, JobSpec] = field(default_factory=dict)  # by the names of the jobs
-    enabled: dict[str, bool] = field(default_factory=dict)  # of those that are not left to the cluster
+    resumed: set[str] = field(default_factory=set)  # names of those that are not left paused
     refused: list[tuple[str, str]] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
     kept: set[str] = field(default_factory=set)  # names of jobs that are not made, and not deleted where they are
@@ -84,14 +85,15 @@ def jobs_of(found: Iterable[Wanted], application: Application, now_ms: int) -> J
             jobs.specs[name] = _job(name, wanted, application, now_ms, notes)
         except Unmapped as error:
             jobs.refused.append((title, str(error)))
-            jobs.kept.add(name)
+            if name:
+                jobs.kept.add(name)
             continue
         except _Over as error:
             jobs.notes.append((title, str(error)))
             jobs.kept.add(name)
             continue
-        if wanted.enabled is not None:
-            jobs.enabled[name] = wanted.enabled
+        if wanted.enabled:
+            jobs.resumed.add(name)
         jobs.notes += [(title, said) for said in notes.said]
     return jobs
 
@@ -110,6 +112,8 @@ def _job(name: str, wanted: Wanted, application: Application, now_ms: int, notes
         "retry": RETRY,
         "labels": {LABEL: application.name},
     }
+    if wanted.enabled is False:
+        job["suspended"] = True
     expires = options.get("expires")
     if isinstance(expires, timedelta):
         expires = expires.total_seconds()
@@ -121,7 +125,7 @@ def _job(name: str, wanted: Wanted, application: Application, now_ms: int, notes
             raise _Over(f"it expired at {instant(ends_ms)}; nothing is made of it")
         trigger["ends_at"] = instant(ends_ms)
     elif isinstance(expires, int | float) and expires >= 1:
-        job["expires"] = f"{int(expires * 1000)}ms"
+        job["expires"] = format_duration(int(expires * 1000))
     elif _often(entry.schedule):
         job["expires"] = "1h"
     more = [dict(application.more.get(key, {})) for key in ("*", str(entry.name))]

@@ -10,6 +10,7 @@ import signal
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from types import FrameType
 from typing import Any
 
@@ -52,7 +53,8 @@ def send(
         raise Fail("follow needs a result backend: set result_backend, or CELERY_RESULT_BACKEND in the job's env")
     if told.get("sent") != task_id and not (follow and celery.AsyncResult(task_id).ready()):
         given = {"retry": False, **(options or {}), "task_id": task_id, "headers": headers_of(run_variables(), options)}
-        celery.send_task(task, args=list(args), kwargs=dict(kwargs or {}), **given)
+        with celery.connection_for_write() as connection:
+            celery.send_task(task, list(args), dict(kwargs or {}), connection=connection, **given)
     if not follow:
         return {"task_id": task_id}
     save_state({"number": number, "sent": task_id})
@@ -100,7 +102,6 @@ def _told_to_end() -> Iterator[None]:
 
 def _application(place: str | None) -> Any:
     try:
-        import celery
         from celery.app.utils import find_app
     except ImportError:
         raise Fail(MISSING) from None
@@ -109,8 +110,16 @@ def _application(place: str | None) -> Any:
     env = run_variables()
     if not env.get("CELERY_BROKER_URL"):
         raise Fail('say "app": "package.module:app" in params, or CELERY_BROKER_URL in the env of the handler')
+    return _made(env["CELERY_BROKER_URL"], env.get("CELERY_RESULT_BACKEND"))
+
+
+@lru_cache(maxsize=8)
+def _made(broker: str, results: str | None) -> Any:
+    """Returns an application without tasks, which the next runs of this process find with its connections."""
+    import celery
+
     made = celery.Celery("raftsched", set_as_current=False)
-    made.conf.update(broker_url=env["CELERY_BROKER_URL"], result_backend=env.get("CELERY_RESULT_BACKEND"))
+    made.conf.update(broker_url=broker, result_backend=results)
     return made
 
 

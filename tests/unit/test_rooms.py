@@ -59,6 +59,7 @@ ROOMS: dict[str, set[str]] = {
     "testing": {"client", "embedded", "security", "worker"},
     # layers of frameworks on the SDK
     "apscheduler": {"client", "embedded", "importers"},
+    "celery": {"client", "config", "embedded", "importers"},
     "django": {"client", "cli", "config", "embedded", "testing"},
     "starlette": {"client", "embedded", "importers"},
     "config": {"client", "core", "security", "surface"},
