@@ -23,7 +23,7 @@ class Bundle:
     wall_s: float
     cpu_s: float
     nice: int = 0
-    needs: str = ""  # what has to be installed before: "browser", "prometheus"
+    needs: str = ""  # what has to be installed before: "browser", "prometheus", "helm"
     files: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -94,4 +94,5 @@ def _nice(where: str) -> int:
 def _needs(where: str, files: list[str]) -> str:
     if where == "tests/e2e/browser":
         return "browser"
-    return "prometheus" if any(file.endswith("test_watch.py") for file in files) else ""
+    needed = (("test_watch.py", "prometheus"), ("test_chart.py", "helm"), ("test_kubernetes.py", "helm"))
+    return next((need for end, need in needed if any(file.endswith(end) for file in files)), "")

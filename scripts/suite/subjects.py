@@ -99,7 +99,11 @@ SUBJECTS = (
     Subject(("raftsched/importers/",), ("tests/unit/importers",)),
     Subject(("raftsched/cli/",), ("tests/kept", "tests/unit/cli", "tests/unit/docs", *_e2e("examples"))),
     Subject(("raftsched/ui/",), ("tests/unit/ui", "tests/e2e/browser"), "`./scripts/bench page`"),
-    Subject(("deploy/",), ("tests/unit/docs", *_e2e("kubernetes", "virtual_machines", "proxies", "systemd", "watch"))),
+    Subject(
+        ("deploy/", "scripts/make_chart.py"),
+        ("tests/unit/docs", *_e2e("kubernetes", "virtual_machines", "proxies", "systemd", "watch")),
+        "`./scripts/make-chart`",
+    ),
     Subject(("raftsched/metrics.py", "raftsched/samples.py"), ("tests/unit/docs", *_e2e("watch"))),
     Subject(("pyproject.toml", "requirements.lock", "scripts/build.py", "hatch_build.py"), _e2e("packages", "startup")),
     Subject(
