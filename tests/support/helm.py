@@ -42,15 +42,19 @@ class Refused(Exception):
     """The chart does not take these values; the text says why."""
 
 
+def there_is_helm() -> bool:
+    return shutil.which("helm") is not None or SDK.is_dir()
+
+
 class Helm:
     """By `helm`, or without it by the library that scripts/helm.sh gets. Skips the test where there is neither."""
 
     def __init__(self) -> None:
+        if not there_is_helm():
+            pytest.skip("there is no helm here: scripts/helm.sh says how it is had")
         self._command = shutil.which("helm")
         self._process: subprocess.Popen[str] | None = None
         if self._command is None:
-            if not SDK.is_dir():
-                pytest.skip("there is no helm here: scripts/helm.sh says how it is had")
             environment = {**os.environ, "PYTHONPATH": str(SDK)}
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _SERVER],
