@@ -16,6 +16,7 @@ from scripts import make_chart
 from tests.support.helm import CHART, MINIMAL, Helm, Refused
 from tests.support.manifests import NAMESPACE, container_of, environment, errors_of, kustomized, pod_of
 
+PAGE = (CHART.parents[2] / "docs" / "kubernetes.md").read_text()
 EXAMPLES = sorted((CHART / "ci").glob("*-values.yaml"))
 # Labels that only the chart's objects have: releases are told apart by them.
 OWN_LABELS = {
@@ -110,6 +111,16 @@ def test_every_object_is_valid(helm: Helm, example: Path) -> None:
     assert [text for found in objects.values() for text in errors_of(found)] == []
     assert "Secret" not in {kind for kind, _ in objects}
     assert {"StatefulSet", "Service", "PodDisruptionBudget"} <= {kind for kind, _ in objects}
+
+
+def test_the_values_of_the_page_are_taken(helm: Helm) -> None:
+    blocks = [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)]
+    assert len(blocks) > 1
+    for values in blocks:
+        assert [text for found in helm.render(values) for text in errors_of(found)] == []
+    for said in re.findall(r"--set (\S+)", PAGE):
+        named = dict(pair.split("=") for pair in said.split(","))
+        assert set(named) <= {path for path, _, _ in make_chart.described((CHART / "values.yaml").read_text())}, said
 
 
 def test_a_wrong_field_is_found() -> None:
