@@ -48,6 +48,7 @@ _AROUND = {
 _CLUSTER = {
     "doctor": ("doctor.doctor_command", "doctor", "Find what is wrong, or soon will be, and what to do about it."),
     "ui": ("cluster.page", "ui", "Open the web page of the cluster."),
+    "mcp": ("mcp.mcp_command", "mcp", "Offer the cluster to a language model as tools (MCP)."),
     "dev": ("dev.dev_command", "dev", "Start a whole cluster on this machine, with sample jobs."),
     "node": ("cluster.node_command", "node", "Run one node of a cluster."),
     "worker": ("cluster.worker_command", "worker", "Run jobs for a cluster, on a machine that is no node of it."),

@@ -22,6 +22,8 @@ SHOWN = (  # how blocks begin that show something instead of saying what to do
     "id: ",  # server-sent events
     "POST /hook HTTP/1.1",  # what a webhook is sent
     '{"at": "20',  # a line of the log: tests/e2e/test_watch.py
+    '{\n  "mcpServers"',  # settings of other programs: tests/unit/docs/test_mcp.py
+    '{\n  "servers"',
     "scrape_configs:",  # of Prometheus: tests/e2e/test_watch.py starts one
     "rule_files:",
     "receivers:",  # of a collector of OpenTelemetry
@@ -43,6 +45,7 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "systemctl enable": "tests/unit/docs/test_unit_file.py",
     "systemctl status": "tests/unit/docs/test_unit_file.py",
     "pip install 'raftsched[otel]'": "tests/e2e/test_packages.py",
+    "pip install 'raftsched[mcp]'": "tests/integration/mcp/test_stdio.py",
     "OTEL_EXPORTER_OTLP_ENDPOINT=http": "tests/e2e/test_tracing.py",
     "pipx install": "tests/e2e/test_packages.py",  # as pip does, into an environment of its own
     "python -m raftsched.apscheduler export": "tests/unit/importers/test_apscheduler.py",  # of a store that there is

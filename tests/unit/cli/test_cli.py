@@ -26,11 +26,12 @@ def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\nfrom raftsched.cli.main import cli\n"
         "for args in (['--help'], ['jobs', '--help'], ['dev', '--help'], ['node', '--help'], ['contexts', '--help'],\n"
+        "             ['mcp', '--help'],\n"
         "             ['--server', 'http://127.0.0.1:1', 'jobs', 'diff', '--help']):\n"
         "    try: cli.main(args, prog_name='raftsched')\n"
         "    except SystemExit as e: assert not e.code\n"
         "heavy = ['aiohttp','lmdb','pysyncobj','croniter','asyncio','msgspec','orjson','http.client','ssl',\n"
-        "         'yaml','tomllib','fractions']\n"
+        "         'yaml','tomllib','fractions','mcp','mcp_types','pydantic']\n"
         "print('HEAVY', [m for m in heavy if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)

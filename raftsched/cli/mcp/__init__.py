@@ -1,0 +1,1 @@
+"""`raftsched mcp`: the cluster as tools for a language model, by the Model Context Protocol."""
