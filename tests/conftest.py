@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections import Counter
@@ -21,6 +22,12 @@ settings.load_profile("raftsched")
 # Jobs of tests write where the tests do. A node that is root runs jobs as nobody, unless it is told otherwise.
 if os.geteuid() == 0:
     os.environ.setdefault("RAFTSCHED_RUN_AS", "root")
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: the collector need not look at it again beside each test."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

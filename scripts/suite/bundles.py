@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "tests" / "durations.json"
-BUNDLE_S = 90.0  # a pytest process costs two seconds to start; much longer bundles leave a core idle at the end
+BUNDLE_S = 150.0  # a pytest process costs some seconds to start; much longer bundles leave a core idle at the end
 UNKNOWN = (2.0, 1.0)  # wall and processor seconds of a file that nobody has timed
 
 

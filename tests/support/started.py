@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 RECORDS = "RAFTSCHED_TEST_RECORDS"
@@ -21,5 +20,8 @@ def write_record(record: dict[str, Any]) -> None:
     """Appends a line to the file of this process, where records are kept."""
     if folder := os.environ.get(RECORDS):
         line = json.dumps({**record, "lane": os.environ.get(LANE, "")}) + "\n"
-        with open(Path(folder) / f"{os.getpid()}.jsonl", "a") as file:
-            file.write(line)
+        descriptor = os.open(f"{folder}/{os.getpid()}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)
