@@ -8,7 +8,8 @@ import pkgutil
 
 import raftsched
 
-OF_EXTRAS = {"mcp", "minio", "opentelemetry"}  # packages that modules import at their top; docs/installing.md lists the extras
+# Packages that modules import at their top; docs/installing.md lists the extras.
+OF_EXTRAS = {"mcp", "minio", "opentelemetry"}
 FOR_TESTS = ("raftsched.testing", "raftsched.__main__")  # the last one is a program
 
 for module in pkgutil.walk_packages(raftsched.__path__, "raftsched."):
