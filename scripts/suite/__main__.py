@@ -37,9 +37,9 @@ PYTEST = (PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:anyio", "-
 # The simulators' share of a run of everything, in seconds of processor.
 SIMULATORS = {
     "RAFTSCHED_SIM_PROCESSES": "1",
-    "RAFTSCHED_SIM_SECONDS": "30",
+    "RAFTSCHED_SIM_SECONDS": "20",
     "RAFTSCHED_MUTATION_SECONDS": "10",
-    "RAFTSCHED_JOBS_SIM_SECONDS": "30",
+    "RAFTSCHED_JOBS_SIM_SECONDS": "20",
     "RAFTSCHED_JOBS_MUTATION_SECONDS": "20",
 }
 API = (

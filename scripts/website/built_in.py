@@ -126,10 +126,10 @@ def plain(text: str) -> str:
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
 
 
-def packed(content: dict[str, Any]) -> bytes:
-    """Returns the file's bytes."""
+def packed(content: dict[str, Any], quality: int = 11) -> bytes:
+    """Returns the file's bytes. The best quality takes six seconds, which who reads it at once need not spend."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return brotli.compress(text.encode(), mode=brotli.MODE_TEXT, quality=11, lgwin=24)
+    return brotli.compress(text.encode(), mode=brotli.MODE_TEXT, quality=quality, lgwin=24)
 
 
 def main(arguments: list[str], make: Callable[[], dict[str, Any]] = bundle) -> None:

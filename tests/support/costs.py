@@ -49,7 +49,7 @@ def _living(pid: int) -> int:
 
 
 def _read(path: str) -> bytes:
-    """Returns a small file of /proc. Each test asks for some: a file object costs more than the kernel's answer."""
+    """Returns a small file of /proc. Each test asks for some, and a file object costs more than the kernel's answer."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         return os.read(descriptor, 65536)

@@ -19,7 +19,7 @@ from scripts.website import words
 from scripts.website.built_in import HOME, bundle, packed
 from tests.e2e.browser.conftest import Opens
 from tests.support import axe
-from tests.support.amounts import some
+from tests.support.amounts import a_share, some
 from tests.support.browser import Tab, Theme
 from tests.support.local_cluster import LocalCluster
 from tests.support.modules import ROOT
@@ -75,7 +75,7 @@ QUERIES = {
 
 @pytest.fixture(scope="module")
 def built() -> docs.Docs:
-    return docs.Docs(packed(bundle()), docs.theme())
+    return docs.Docs(packed(bundle(), quality=4), docs.theme())
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +132,7 @@ def test_a_search_says_when_it_finds_nothing_and_ends_with_escape(tab: Tab) -> N
 
 
 @pytest.mark.parametrize("theme", some(list(get_args(Theme))))
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", [WIDTHS[0], *a_share(list(WIDTHS[1:]), 4)])
 def test_pages_are_read_at_any_width_in_both_themes(open_tab: Opens, theme: Theme, width: int) -> None:
     tab = open_tab(theme=theme, width=width)
     for path in ("", "runbook/", "runs/", "metrics/", "reference/api/jobs/", "reference/commands/jobs/"):

@@ -324,7 +324,7 @@ def test_events_are_about_the_parent_alone() -> None:
     assert world.meta.changes - before == 2  # it runs, it succeeded
 
 
-@pytest.mark.parametrize("number", range(examples(30)))
+@pytest.mark.parametrize("number", range(examples(15)))
 def test_whatever_happens_the_parent_ends_when_all_parts_have(number: int) -> None:
     """The invariants are checked after each entry: see tests/support/invariants_parts.py."""
     seed = random.SystemRandom().randrange(1 << 32)

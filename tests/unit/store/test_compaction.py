@@ -19,6 +19,7 @@ from raftsched.core.rows import JOBS
 from raftsched.store import LogEntry, Store, WriteBatch, compaction
 from raftsched.store.compaction import LEAST_BYTES, MOST_BYTES, ROOM_BYTES, Usage, is_due
 from raftsched.store.environment import DATA
+from tests.support.killed import GAP
 from tests.support.memory_view import T0
 from tests.support.stores import checkpoint, commit
 from tests.unit.store.test_state import create, dump
@@ -259,5 +260,5 @@ def test_a_process_that_ends_at_any_line_leaves_all_rows(tmp_path: Path) -> None
     found = ran.stdout.split()
     print(f"{len(found)} lines, {found.count('old')} times the old tables")
     assert found == sorted(found), "once small it stays small"
-    assert found.count("old") > 50
-    assert found.count("small") > 10
+    assert found.count("old") >= 50 // GAP
+    assert found.count("small") >= 10 // GAP

@@ -20,6 +20,7 @@ from raftsched.store import LogEntry, Store, WriteBatch, layout, records
 from raftsched.store.environment import DATA, Environment
 from raftsched.store.records import OWN, STATE, State
 from raftsched.store.view import WriteView
+from tests.support.killed import GAP
 from tests.support.stores import commit
 from tests.unit.store.test_state import create, dump
 
@@ -210,8 +211,8 @@ def test_ended_at_any_line(tmp_path: Path) -> None:
     found = ran.stdout.split()
     print(f"{len(found)} steps, {found.count('old')} times the old store")
     assert found == sorted(found, reverse=True), "once new it stays new"
-    assert found.count("old") > 50
-    assert found.count("new") > 10
+    assert found.count("old") >= 50 // GAP
+    assert found.count("new") >= 10 // GAP
 
 
 def test_the_new_one_is_on_the_disk_before_the_old_one_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from raftsched.store import LogEntry, Store, WriteBatch
 from raftsched.store.environment import DATA
+from tests.support.killed import GAP
 from tests.support.stores import commit
 from tests.unit.store.test_state import create, dump
 
@@ -77,8 +78,8 @@ def test_old_or_new(tmp_path: Path) -> None:
     found = ran.stdout.split()
     print(f"{len(found)} lines, {found.count('7')} times the old store")
     assert found == sorted(found, key=int), "once new it stays new"
-    assert found.count("7") > 50
-    assert found.count("40") > 10
+    assert found.count("7") >= 50 // GAP
+    assert found.count("40") >= 10 // GAP
 
 
 class Recorder:
