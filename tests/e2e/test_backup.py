@@ -14,6 +14,7 @@ import pytest
 from tests.e2e.load import Writers
 from tests.e2e.steps import create, instances, run, wait_final, wait_instances
 from tests.support.cluster import Cluster, NodeProcess
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.e2e
 
@@ -22,7 +23,7 @@ def command(*words: str, via: NodeProcess | None = None, code: int = 0) -> subpr
     server = [] if via is None else ["--server", f"http://127.0.0.1:{via.http_port}"]
     done = subprocess.run(
         [sys.executable, "-m", "raftsched", *server, "cluster", *words],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=patient(120), check=False,
     )  # fmt: skip
     assert done.returncode == code, (words, done.stdout, done.stderr)
     return done
@@ -114,7 +115,7 @@ def test_a_habit_of_backups_goes_on_through_kills_and_leads_back_to_any_point(tm
         server = [] if via is None else ["--server", f"http://127.0.0.1:{via.http_port}"]
         return subprocess.run(
             [sys.executable, "-m", "raftsched", *server, "backup", words[0], vault, *words[1:]],
-            capture_output=True, text=True, timeout=120, check=False,
+            capture_output=True, text=True, timeout=patient(120), check=False,
         )  # fmt: skip
 
     def last() -> int:

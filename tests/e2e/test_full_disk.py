@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.steps import at, create
 from tests.support.cluster import Cluster, NodeProcess
+from tests.support.patience import patient
 from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.e2e
@@ -100,9 +101,9 @@ def test_a_start_without_room_is_one_line(tmp_path: Path) -> None:
                     while not (data / "supervisor.lock").exists() or not (data / "supervisor.lock").read_text().strip():
                         assert node.poll() is None
                     node.terminate()
-                    assert node.wait(60) == 0
+                    assert node.wait(patient(60)) == 0
                 (data / "filler").write_bytes(b"\0" * shutil.disk_usage(data).free)
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=patient(60), check=False)
         finally:
             subprocess.run(["umount", "-l", str(data)], check=False)
         assert done.returncode == 1, (size, done.stderr)

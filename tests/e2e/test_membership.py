@@ -16,6 +16,7 @@ import pytest
 from tests.e2e.load import Writers, check_acknowledged, lives
 from tests.e2e.steps import FINAL, at, create, instances
 from tests.support.cluster import Cluster, NodeProcess
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.e2e
 
@@ -65,7 +66,7 @@ def command(via: NodeProcess, *words: str) -> str:
         [sys.executable, "-m", "raftsched", "--server", server, "cluster", *words],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patient(60),
         check=False,
     )
     assert done.returncode == 0, (words, done.stdout, done.stderr)

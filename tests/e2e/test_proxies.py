@@ -18,7 +18,7 @@ import pytest
 
 from tests.support.authority import ca_file, certificate, put
 from tests.support.cluster import Cluster
-from tests.support.patience import wait_until
+from tests.support.patience import patient, wait_until
 from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.e2e
@@ -136,7 +136,7 @@ def running(program: Program, front: Front) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(patient(30))
 
 
 @contextmanager

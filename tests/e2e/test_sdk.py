@@ -12,6 +12,7 @@ import pytest
 
 import raftsched
 from tests.support.cluster import Cluster
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.e2e
 
@@ -110,7 +111,7 @@ def test_a_node_whose_handlers_cannot_be_imported_does_not_start(tmp_path: Path)
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=patient(60),
     )
     assert done.returncode == 1
     assert (

@@ -14,6 +14,7 @@ import pytest
 from tests.e2e.steps import ask, command
 from tests.support.examples import ROOT
 from tests.support.local_cluster import LocalCluster
+from tests.support.patience import patient
 
 PAGE = (ROOT / "docs/command-line.md").read_text()
 SECTION = PAGE.partition("\n## Seven tasks\n")[2].partition("\n## ")[0]
@@ -90,7 +91,13 @@ def test_a_task_is_done_by_its_steps(cluster: LocalCluster, task: str, tmp_path:
     for step in TASKS[task]:
         assert step == "raftsched --help" or known(step, helps) == [], step
         done = subprocess.run(
-            ["bash", "-c", step], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+            ["bash", "-c", step],
+            env=env,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=patient(100),
+            check=False,
         )
         assert done.returncode == 0, (step, done.stdout, done.stderr)
         if step.endswith("--help"):

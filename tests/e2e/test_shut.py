@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.cluster import Cluster
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.e2e
 
@@ -21,7 +22,7 @@ BEYOND = ("--advertise-http", "192.0.2.1:7401", "--insecure-http")  # an address
 def cli(*words: str, **environ: str) -> tuple[int, str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "raftsched", *words],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=patient(60), check=False,
         env={**{k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")}, **environ},
     )  # fmt: skip
     return done.returncode, done.stdout.strip(), done.stderr

@@ -191,7 +191,7 @@ def test_a_node_that_waits_for_what_an_earlier_run_left_takes_part_and_says_so(t
             )
             ask(node, http, "GET", "/v1/nodes", until=lambda _, body: word in str(body["items"][0]["trouble"]))
             node.terminate()
-            assert node.wait(30) == 0
+            assert node.wait(patient(30)) == 0
             assert node.stderr is not None
             assert str(lock) in node.stderr.read()
 

@@ -69,7 +69,7 @@ def test_a_node_says_when_it_serves_that_it_lives_and_that_it_stops(tmp_path: Pa
         node.process.terminate()
         manager.until("STOPPING=1".__eq__)
         assert "EXTEND_TIMEOUT_USEC=21000000" in manager.said, "its grace, and twenty seconds"
-        assert node.process.wait(60) == 0
+        assert node.process.wait(patient(60)) == 0
     finally:
         cluster.stop()
         manager.socket.close()
@@ -87,7 +87,7 @@ def test_a_remote_worker_says_the_same(tmp_path: Path) -> None:
             manager.until("WATCHDOG=1".__eq__)
             worker.terminate()
             manager.until("STOPPING=1".__eq__)
-            assert worker.wait(60) == 0
+            assert worker.wait(patient(60)) == 0
         finally:
             worker.kill()
             worker.wait()
@@ -105,7 +105,7 @@ def test_a_node_that_cannot_start_says_why_and_never_that_it_is_ready(tmp_path: 
         try:
             manager.until(lambda line: line.startswith("STATUS=") and "port is in use" in line)
             assert node.process is not None
-            assert node.process.wait(60) == 1
+            assert node.process.wait(patient(60)) == 1
             assert "READY=1" not in manager.said
         finally:
             cluster.stop()

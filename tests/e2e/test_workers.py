@@ -21,7 +21,7 @@ from tests.support.api_nodes import AnyCluster, ApiNode, Reply
 from tests.support.cluster import Cluster
 from tests.support.fake_worker import FakeWorker, polling
 from tests.support.local_cluster import LocalCluster
-from tests.support.patience import PATIENCE_S, wait_until
+from tests.support.patience import PATIENCE_S, patient, wait_until
 from tests.support.remote_workers import Kind, Worker, Workers, Written
 from tests.support.worker_sessions import sent
 
@@ -340,7 +340,7 @@ def test_from_elsewhere_its_name_is_taken_until_its_session_is_over(
 def test_two_with_one_directory(cluster: LocalCluster, raftsched: Kind, workers: Workers) -> None:
     workers.start(raftsched, cluster, name="w1").waited()
     second = workers.start(raftsched, cluster, name="w1")
-    assert second.process.wait(60) == 1
+    assert second.process.wait(patient(60)) == 1
     assert second.says("Another worker uses")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from tests.support.api_nodes import AnyCluster, ApiNode
 from tests.support.cluster import AS_MYSELF
 from tests.support.examples import ROOT
+from tests.support.patience import patient
 
 EXAMPLES = ROOT / "examples"
 HANDLERS = ROOT / "tests" / "e2e" / "handlers"
@@ -132,7 +133,7 @@ class Worker:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Returns the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(patient(60))
 
     def says(self, text: str) -> bool:
         return text in self.log.read_text()
@@ -143,7 +144,7 @@ class Worker:
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()  # so that nothing more is given to its session
         try:
-            self.process.wait(30)
+            self.process.wait(patient(30))
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.authority import ca_file
+from tests.support.patience import patient
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -88,7 +89,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Three lines of a node that has started in a process of its own."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")} | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", STARTED, str(tmp_path_factory.mktemp("start") / "n1"), str(ca_file())]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=patient(100), check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

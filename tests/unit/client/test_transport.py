@@ -211,7 +211,7 @@ def test_what_nobody_knows_to_the_end_says_so() -> None:
 
     async def main() -> None:
         with serve(answer) as stub:
-            async with client(stub.url, timeout=0.4) as c:
+            async with client(stub.url, timeout=patient(0.4)) as c:
                 results = await c.jobs.create_many([JOB] * 2)
             assert all(isinstance(r, raftsched.UnknownOutcomeError) for r in results)
             assert len({r.headers["idempotency-key"] for r in stub.requests}) == 1
@@ -348,7 +348,7 @@ def test_no_node_within_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
                 await c.jobs.get("default/a")
             assert caught.value.code == "unreachable"
         with serve(script(NO_LEADER)) as stub:
-            async with client(stub.url, timeout=4) as c:
+            async with client(stub.url, timeout=patient(4)) as c:
                 with pytest.raises(raftsched.UnavailableError) as caught:
                     await c.jobs.pause("default/a")
                 assert caught.value.code == "no-leader"
@@ -362,7 +362,7 @@ def test_what_may_have_been_done_says_so_when_time_is_up(monkeypatch: pytest.Mon
 
     async def main() -> None:
         with serve(script((0, None), NO_LEADER)) as stub:
-            async with client(stub.url, timeout=1.0) as c:
+            async with client(stub.url, timeout=patient(1)) as c:
                 with pytest.raises(raftsched.UnknownOutcomeError):
                     await c.jobs.delete("default/a")
 
