@@ -57,7 +57,7 @@ FAULTS = (
 )
 STYLE = (
     Bundle("style", ("bash", "-c", ".venv/bin/ruff check . && .venv/bin/ruff format --check ."), 3.0, 3.0),
-    Bundle("types", (".venv/bin/mypy",), 60.0, 55.0),
+    Bundle("types", (PYTHON, "-m", "scripts.suite.types"), 60.0, 55.0),
 )
 SECURITY = (
     Bundle("known weaknesses", (".venv/bin/bandit", "-q", "-c", "pyproject.toml", "-r", "raftsched"), 15.0, 15.0),

@@ -94,5 +94,10 @@ def _nice(where: str) -> int:
 def _needs(where: str, files: list[str]) -> str:
     if where == "tests/e2e/browser":
         return "browser"
-    needed = (("test_watch.py", "prometheus"), ("test_chart.py", "helm"), ("test_kubernetes.py", "helm"))
+    needed = (
+        ("test_watch.py", "prometheus"),
+        ("test_alerts_ring.py", "prometheus"),
+        ("test_chart.py", "helm"),
+        ("test_kubernetes.py", "helm"),
+    )
     return next((need for end, need in needed if any(file.endswith(end) for file in files)), "")

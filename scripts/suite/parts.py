@@ -52,6 +52,7 @@ PARTS = (
         ),
     ),
     Part("Prometheus", ("tests/e2e/test_watch.py",), ("raftsched/metrics.py", "raftsched/node", "raftsched/doctor")),
+    Part("alerts", ("tests/unit/docs/test_alerts_ring.py",), ("deploy/prometheus",)),
     Part("Kubernetes", ("tests/e2e/test_kubernetes.py",), ("raftsched/config",)),
     Part(
         "virtual machines", ("tests/e2e/test_virtual_machines.py", "tests/e2e/test_systemd.py"), ("raftsched/config",)

@@ -33,6 +33,7 @@ from tests.support.examples import (
     fitted,
     inline_triggers,
     jobs_of,
+    programs,
     put_files,
 )
 from tests.support.local_cluster import LocalCluster
@@ -232,22 +233,6 @@ def test_every_resource_has_an_example_with_curl() -> None:
         assert f"/{resource}" in curls, f"docs/api.md has no example with curl for /{resource}"
 
 
-PROGRAMS = [b for b in BLOCKS if (b.page, b.language) == ("docs/sdk.md", "python") and not b.file]
-
-
-def test_programs_with_a_client_are_typed(tmp_path: Path) -> None:
-    for block in PROGRAMS:
-        (tmp_path / f"line{block.line}.py").write_text(block.text)
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull, "--cache-dir", "cache"]
-    programs = [path.name for path in tmp_path.glob("*.py")]
-    environment = {**os.environ, "MYPYPATH": str(ROOT)}
-    done = subprocess.run(
-        [*command, "--follow-imports", "silent", *programs],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "toml"], ids=str)
 def test_files_of_settings_are_taken(block: Block, tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
@@ -257,7 +242,7 @@ def test_files_of_settings_are_taken(block: Block, tmp_path: Path) -> None:
     load({"id": "n1", "data": str(tmp_path)}, {}, file)
 
 
-@pytest.mark.parametrize("block", PROGRAMS, ids=str)
+@pytest.mark.parametrize("block", programs(), ids=str)
 def test_programs_with_a_client_run(place: Place, block: Block, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(fitted(block.text, place.ports))

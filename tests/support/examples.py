@@ -133,6 +133,11 @@ def blocks() -> list[Block]:
     return found
 
 
+def programs() -> list[Block]:
+    """Returns the programs of docs/sdk.md, each of which has a client."""
+    return [block for block in blocks() if (block.page, block.language) == ("docs/sdk.md", "python") and not block.file]
+
+
 def put_files(directory: Path) -> None:
     """Writes the files whose content the pages show."""
     for block in blocks():
