@@ -116,12 +116,27 @@ def is_program_of(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
 
 
 def reference(function: Callable[..., Any]) -> str:
-    """Returns the function as "package.module:name". Raises ValueError for one that is made inside of another, or has
-    no name."""
+    """Returns the function as "package.module:name". Raises ValueError for one that is made inside of another, has no
+    name, or is a method of an object."""
     module = getattr(function, "__module__", None)
     name = getattr(function, "__qualname__", None)
     if not module or not name or "<" in name:
         raise ValueError(
             f"{name or function!r} cannot be found by other processes; define it at the top of a module, with def"
         )
+    if _is_method(function, name):
+        raise ValueError(
+            f"{name} is a method of an object, which no run has; make it a function of the module, or a @staticmethod"
+        )
     return f"{module}:{name}"
+
+
+def _is_method(function: Callable[..., Any], name: str) -> bool:
+    """Returns whether a call by its class would lack the object."""
+    if "." not in name:
+        return False
+    bound = getattr(function, "__self__", None)
+    if bound is not None:
+        return not isinstance(bound, type)
+    code = getattr(function, "__code__", None)
+    return isinstance(code, CodeType) and code.co_argcount > 0 and code.co_varnames[0] == "self"

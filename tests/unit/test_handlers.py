@@ -82,6 +82,32 @@ def test_a_function_whose_body_a_call_would_not_run() -> None:
         assert "is a generator function" in (handlers.body_error(odd) or "")
 
 
+class Post:
+    def send(self, number: int) -> int:
+        return number
+
+    @staticmethod
+    def stamp(number: int) -> int:
+        return number
+
+    @classmethod
+    def collect(cls, number: int) -> int:
+        return number
+
+
+@pytest.mark.parametrize("method", [Post.send, Post().send])
+def test_a_method_of_an_object_is_no_handler(method: Callable[..., Any]) -> None:
+    """A run would find the function of the class, and have no object for it."""
+    with pytest.raises(ValueError, match=r"Post\.send is a method of an object.*@staticmethod"):
+        raftsched.handler("a")(method)
+    assert "a" not in handlers.registered
+
+
+@pytest.mark.parametrize("function", [Post.stamp, Post.collect])
+def test_a_function_of_a_class_is_a_handler(function: Callable[..., Any]) -> None:
+    assert handlers.reference(raftsched.handler("a")(function)) == f"{__name__}:{function.__qualname__}"
+
+
 @pytest.mark.parametrize("function", [one, later, partial(one), Mail, Mail.send, print, contextmanager(counts), Mock()])
 def test_a_function_whose_body_a_call_runs(function: Callable[..., Any]) -> None:
     assert handlers.body_error(function) is None

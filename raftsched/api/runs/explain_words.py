@@ -212,7 +212,8 @@ def there_words(attempt: Attempt) -> str:
         text += f"; {in_words(seen.avoided)}, where the attempt before was, came after it"
     unfit = seen.nodes - max(1, seen.eligible)
     more = f" {unfit} other node{'s' * (unfit > 1)} could not take it." if unfit > 0 and seen.eligible > 1 else ""
-    return f"{text}.{more} The leader's own node is used last."
+    others = " The leader's own node is used last." if seen.nodes > 1 else ""
+    return f"{text}.{more}{others}"
 
 
 def unstarted_words(attempt: Attempt, ended: Step) -> tuple[str, str]:

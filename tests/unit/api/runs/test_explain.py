@@ -228,6 +228,13 @@ class TestWhyThere:
             "n2 was chosen: no other node could take it (0 of 8 slots taken). The leader's own node is used last."
         )
 
+    def test_a_cluster_of_one(self) -> None:
+        world = World()
+        key = a_run(world)
+        world.ok(c.Assign(key, world.session("n1"), Placement(0, 8, 1, 1)))
+        (there,) = told(world, key).why_there
+        assert there.text == "n1 was chosen: no other node could take it (0 of 8 slots taken)."
+
     def test_not_noted(self) -> None:
         world = World()
         key = a_run(world)
