@@ -63,6 +63,10 @@ class Functions:
 
         return register
 
+    def names(self) -> set[str]:
+        """Returns the names of all."""
+        return {*self._others, *self.inside}
+
     def calls(self) -> dict[str, str]:
         """Returns those of other processes as "package.module:function". Raises StartupError."""
         calls = {name: handlers.reference(function) for name, function in self._others.items()}

@@ -232,6 +232,13 @@ class Node:
         from raftsched.client.declared import specs_of
 
         specs = await asyncio.to_thread(specs_of, self._modules)
+        lacking = {spec["handler"]["call"] for spec in specs} - self._functions.names()
+        if lacking and not self._config.handlers:
+            log.warning(
+                "jobs of %s do not run on this node: it has no handler %s; give it handlers=[...], if no other has",
+                ", ".join(self._modules),
+                ", ".join(sorted(lacking)),
+            )
         await self._led()
         for spec in specs:
             await self.jobs.put(f"{spec.get('namespace', 'default')}/{spec['name']}", spec)

@@ -73,6 +73,15 @@ async def test_jobs_that_cannot_be_made_are_an_error_of_ready(tmp_path: Path) ->
             await node.ready()
 
 
+async def test_a_node_that_declares_jobs_and_has_no_handlers_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (http,) = free_ports(1)
+    async with raftsched.Node(id="n1", data=tmp_path / "n1", http=f"127.0.0.1:{http}", jobs=[MODULE]) as node:
+        await node.ready()
+    assert f"jobs of {MODULE} do not run on this node: it has no handler count-often" in caplog.text
+
+
 async def test_what_is_enqueued_goes_to_the_node_of_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
