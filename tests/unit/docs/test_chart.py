@@ -345,6 +345,7 @@ LIVING: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"founders": "3"}, {"replicas": 5, "founders": 5}, "this cluster was formed by 3"),
     ({"founders": "5", "replicas": 3}, {"replicas": 3, "founders": 3}, ""),
     ({}, {"storage": {"size": "20Gi"}}, "the volumes have 10Gi"),
+    ({"size": "1Ti"}, {"storage": {"size": "1024Gi"}}, ""),
     ({"class": "fast"}, {"storage": {"className": "slow"}}, 'of the class "fast"'),
     ({"class": "fast"}, {}, ""),
 ]
@@ -356,7 +357,10 @@ def test_an_upgrade_that_would_lose_the_majority_is_refused(
 ) -> None:
     """With an object in the place of what Helm would find in the cluster."""
     chart = shutil.copytree(CHART, tmp_path / "raftsched")
-    claim = {"resources": {"requests": {"storage": "10Gi"}}, "storageClassName": is_there.get("class", "")}
+    claim = {
+        "resources": {"requests": {"storage": is_there.get("size", "10Gi")}},
+        "storageClassName": is_there.get("class", ""),
+    }
     living = {
         "metadata": {"annotations": {"raftsched/founders": is_there.get("founders", "3")}},
         "spec": {
@@ -391,6 +395,9 @@ def test_the_notes_say_how_it_goes_on(helm: Helm, tmp_path: Path) -> None:
     assert "raftsched cluster members add raftsched-3 --wait\n" in text
     assert "--host raftsched-4.raftsched-nodes.raftsched.svc" in text
     assert "WARNING" not in text
+    assert "WARNING: voters have a limit of the processor" in told(
+        with_values(voters={"resources": {"limits": {"cpu": "1"}}})
+    )
     text = told(values_of(CHART / "ci" / "one-voter-values.yaml"))
     assert "WARNING: one voter" in text
     assert "WARNING: there are no network policies" in text

@@ -123,6 +123,11 @@ def test_a_bundle_waits_for_what_it_needs(tmp_path: Path) -> None:
     assert [" other" in line for line in order] == [True, False]
 
 
+def test_tests_of_the_chart_need_helm() -> None:
+    needs = {bundle.needs for bundle in bundles(["tests/unit/docs/test_chart.py", "tests/unit/test_style.py"], {}, ())}
+    assert needs == {"helm"}
+
+
 def test_a_signal_ends_all_that_runs(tmp_path: Path) -> None:
     waits = "import os, pathlib, signal; pathlib.Path({file!r}).write_text(str(os.getpid())); signal.pause()"
     file = tmp_path / "pid"

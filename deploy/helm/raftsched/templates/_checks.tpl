@@ -102,7 +102,7 @@
 {{- range $living.spec.volumeClaimTemplates -}}
 {{- if eq .metadata.name "data" -}}
 {{- $size := .spec.resources.requests.storage -}}
-{{- if ne $size (toString $voters.storage.size) -}}
+{{- if ne (include "raftsched.bytes" $size) (include "raftsched.bytes" $voters.storage.size) -}}
 {{- $wrong = append $wrong (printf "the volumes have %s, and voters.storage.size is %s: Kubernetes does not change it in a StatefulSet; docs/kubernetes.md says how volumes grow" $size $voters.storage.size) -}}
 {{- end -}}
 {{- $class := .spec.storageClassName | default "" -}}

@@ -61,7 +61,17 @@ helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" 
 {{ mul $number (get (dict "s" 1 "m" 60 "h" 3600 "ms" 0) $unit) }}
 {{- end }}
 
-{{/* The namespace of a service that the host name belongs to. */}}
+{{/* Bytes of a size such as 10Gi: Kubernetes writes 1024Gi as 1Ti. */}}
+{{- define "raftsched.bytes" -}}
+{{- $number := regexFind "^[0-9]+" . | int64 -}}
+{{- $unit := regexFind "[A-Za-z]*$" . -}}
+{{- range until (int (get (dict "k" 1 "M" 2 "G" 3 "T" 4 "Ki" 1 "Mi" 2 "Gi" 3 "Ti" 4) $unit)) -}}
+{{- $number = mul $number (ternary 1024 1000 (hasSuffix "i" $unit)) -}}
+{{- end -}}
+{{ $number }}
+{{- end }}
+
+{{/* The domain of the nodes, below which each has a name. */}}
 {{- define "raftsched.domain" -}}
 {{ include "raftsched.name" . }}-nodes.{{ .Release.Namespace }}.svc
 {{- end }}
