@@ -18,6 +18,7 @@ from tests.support.manifests import NAMESPACE, container_of, environment, errors
 
 PAGE = (CHART.parents[2] / "docs" / "kubernetes.md").read_text()
 EXAMPLES = sorted((CHART / "ci").glob("*-values.yaml"))
+METRICS = CHART.parents[2] / "raftsched" / "api" / "cluster" / "scaling_metrics.py"
 # Labels that only the chart's objects have: releases are told apart by them.
 OWN_LABELS = {
     "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart",
@@ -256,6 +257,9 @@ def test_keda_scales_a_pool_and_helm_does_not(helm: Helm) -> None:
     assert [name for kind, name in objects if kind == "ScaledObject"] == ["raftsched-worker-x"]
     spec = objects["ScaledObject", "raftsched-worker-x"]["spec"]
     assert spec["minReplicaCount"] == 0
+    asked = set(re.findall(r"\braftsched_\w+", json.dumps(spec["triggers"])))
+    assert len(asked) == 2
+    assert asked <= set(re.findall(r"\braftsched_\w+", METRICS.read_text()))
     assert r'queue=~"a\\.b|c"' in spec["triggers"][0]["metadata"]["query"]
     assert len(spec["triggers"]) == 2, "the runs of all workers say nothing of one pool"
     alone = named(helm.render(with_values(workers={"x": scaled})))["ScaledObject", "raftsched-worker-x"]
@@ -336,6 +340,20 @@ def test_all_that_is_wrong_is_told_at_once(helm: Helm) -> None:
 def test_the_longest_names_fit(helm: Helm) -> None:
     for found in helm.render(with_values(workers={"default": {}}), name="a" * 35):
         assert len(found["metadata"]["name"]) <= 52, "Kubernetes and KEDA append to it"
+
+
+def test_names_of_digits_are_texts(helm: Helm) -> None:
+    values = with_values(
+        fullnameOverride="jobs",
+        voters={"storage": {"className": "1"}, "priorityClassName": "2"},
+        workers={"3": {"tokenSecret": "4"}},
+        secrets={"key": "5", "tls": "6"},
+        metrics={"monitor": "PodMonitor", "tokenSecret": "7", "job": "8", "namespace": "9"},
+        ingress={"enabled": True, "host": "10", "tlsSecret": "11", "namespace": "12", "className": "13"},
+        certificates={"certManager": True},
+        serviceAccount={"create": True, "name": "14"},
+    )
+    assert [text for found in helm.render(values, name="2026") for text in errors_of(found)] == []
 
 
 LIVING: list[tuple[dict[str, Any], dict[str, Any], str]] = [

@@ -14,7 +14,7 @@
 {{- $ := index . 0 -}}
 app.kubernetes.io/name: raftsched
 app.kubernetes.io/component: {{ index . 1 }}
-app.kubernetes.io/instance: {{ $.Release.Name }}
+app.kubernetes.io/instance: {{ $.Release.Name | quote }}
 {{- end }}
 
 {{/* Labels of an object: (list $ COMPONENT). */}}
@@ -117,9 +117,9 @@ helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" 
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- if .Values.serviceAccount.create }}
-serviceAccountName: {{ .Values.serviceAccount.name | default (include "raftsched.name" .) }}
+serviceAccountName: {{ .Values.serviceAccount.name | default (include "raftsched.name" .) | quote }}
 {{- else if .Values.serviceAccount.name }}
-serviceAccountName: {{ .Values.serviceAccount.name }}
+serviceAccountName: {{ .Values.serviceAccount.name | quote }}
 {{- end }}
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets: {{ toJson . }}
@@ -137,7 +137,7 @@ tolerations: {{ toJson . }}
 affinity: {{ toJson . }}
 {{- end }}
 {{- with .priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end }}
 
