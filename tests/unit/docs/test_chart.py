@@ -187,7 +187,7 @@ def test_two_releases_in_a_namespace_have_nothing_in_common(helm: Helm) -> None:
     one, two = (named(helm.render(values, name=name)) for name in ("raftsched", "night"))
     assert {name for _, name in two} == {name.replace("raftsched", "night-raftsched", 1) for _, name in one}
     assert not set(one) & set(two)
-    of_pods = {}
+    of_pods: dict[str, set[int]] = {}
     for objects in (one, two):
         (nodes,) = [found for (kind, _), found in objects.items() if kind == "StatefulSet"]
         labels = nodes["spec"]["template"]["metadata"]["labels"]
