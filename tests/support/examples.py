@@ -45,6 +45,9 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "systemctl enable": "tests/unit/docs/test_unit_file.py",
     "systemctl status": "tests/unit/docs/test_unit_file.py",
     "pip install 'raftsched[otel]'": "tests/e2e/test_packages.py",
+    "export RAFTSCHED_TOKEN=$(cat shop": "tests/integration/embedded/test_toolbox.py",
+    "terraform ": "tests/integration/embedded/test_toolbox.py",
+    "raftsched jobs list --all -o json | jq": "tests/integration/embedded/test_toolbox.py",
     "pip install 'raftsched[mcp]'": "tests/integration/mcp/test_stdio.py",
     "OTEL_EXPORTER_OTLP_ENDPOINT=http": "tests/e2e/test_tracing.py",
     "pipx install": "tests/e2e/test_packages.py",  # as pip does, into an environment of its own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +52,40 @@ def test_panels_have_ids_and_places_of_their_own() -> None:
         assert not cells & taken, panel["title"]
         assert max(x for x, _ in cells) < 24, panel["title"]
         taken |= cells
+
+
+# ---------------------------------------------------------------- links into the page
+
+STATIC = Path(__file__).parents[3] / "raftsched" / "ui" / "static"
+ROUTES = dict(re.findall(r'path: "(/ui[^"]*)".*page: (\w+)', (STATIC / "core" / "routes.js").read_text()))
+LABEL = re.compile(r"\$\{__field\.labels\.(\w+)\}")
+OF_EACH = {"namespace"}  # parameters that all lists of the page read (components/list-page.js)
+
+
+def links() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    return [(panel, link) for panel in GRAPHS for link in panel["fieldConfig"]["defaults"].get("links", [])]
+
+
+def source_of(page: str) -> str:
+    (path,) = [one for one in (STATIC / "pages").glob("*.js") if f"class {page} " in one.read_text()]
+    return path.read_text()
+
+
+def test_links_of_panels_lead_to_pages_that_there_are() -> None:
+    found = links()
+    assert {LABEL.sub(":name", link["url"]).partition("?")[0] for _, link in found} >= {
+        f"${{node}}/ui/{page}" for page in ("runs", "jobs", "dead-letters", "queues/:name", "webhooks/:name", "cluster")
+    }
+    for panel, link in found:
+        assert link["targetBlank"], panel["title"]
+        path, _, query = link["url"].removeprefix("${node}").partition("?")
+        page = ROUTES[LABEL.sub(":name", path)]  # KeyError: there is no such page
+        for name in re.findall(r"(?:^|&)(\w+)=", query):
+            assert name in OF_EACH or f'"{name}"' in source_of(page), (panel["title"], name)
+
+
+def test_links_name_labels_that_the_series_of_their_panel_have() -> None:
+    for panel, link in links():
+        for label in LABEL.findall(link["url"] + link["title"]):
+            for target in panel["targets"]:
+                assert re.search(rf"by \([^)]*\b{label}\b", target["expr"]), (panel["title"], label)
