@@ -36,13 +36,13 @@ def cluster() -> Iterator[tuple[RunningCluster, Secrets]]:
         page = (ROOT / "docs" / "toolbox.md").read_text()
         made = {"admin": ["admin", "--role", "admin"]}
         for command in re.findall(r"^raftsched tokens create (.*)$", page, re.MULTILINE):
-            made["RAFTSCHED_EDITOR" if "editor" in command else "RAFTSCHED_VIEWER"] = command.split()
+            made["JOBS_EDITOR" if "editor" in command else "JOBS_VIEWER"] = command.split()
         environment = {**os.environ, "RAFTSCHED_SERVER": found.servers}
         secrets = {
             name: _cli(["tokens", "create", *command, "-o", "name"], environment).stdout.strip()
             for name, command in made.items()
         }
-        assert set(secrets) == {"admin", "RAFTSCHED_VIEWER", "RAFTSCHED_EDITOR"}
+        assert set(secrets) == {"admin", "JOBS_VIEWER", "JOBS_EDITOR"}
         asyncio.run(_require_tokens(found.servers, secrets["admin"]))
         yield found, secrets
 
@@ -120,7 +120,7 @@ def gitlab(place: Place, job: str) -> subprocess.CompletedProcess[str]:
     """Runs the lines of a job in one shell, up to the first that fails. A request sees no protected variable."""
     flow = yaml.safe_load((BOX / "gitlab-ci.yml").read_text())
     lines = [*flow["default"]["before_script"], *flow[job]["script"]]
-    names = ["RAFTSCHED_VIEWER"] if job == "show" else ["RAFTSCHED_VIEWER", "RAFTSCHED_EDITOR"]
+    names = ["JOBS_VIEWER"] if job == "show" else ["JOBS_VIEWER", "JOBS_EDITOR"]
     return place.run("\n".join(lines), ["sh", "-e"], **{name: place.secrets[name] for name in names})
 
 
@@ -160,11 +160,11 @@ def test_a_request_shows_and_main_applies(place: Place, ci: Any) -> None:
 
 def test_what_a_request_has_cannot_apply(place: Place) -> None:
     (place.directory / "jobs" / "shop.yaml").write_text(JOBS)
-    done = place.run("raftsched jobs apply -f jobs/", ["sh", "-e"], RAFTSCHED_TOKEN=place.secrets["RAFTSCHED_VIEWER"])
+    done = place.run("raftsched jobs apply -f jobs/", ["sh", "-e"], RAFTSCHED_TOKEN=place.secrets["JOBS_VIEWER"])
     assert done.returncode == 5
     other = JOBS.replace("namespace: shop", "namespace: hr")
     (place.directory / "jobs" / "shop.yaml").write_text(other)
-    done = place.run("raftsched jobs apply -f jobs/", ["sh", "-e"], RAFTSCHED_TOKEN=place.secrets["RAFTSCHED_EDITOR"])
+    done = place.run("raftsched jobs apply -f jobs/", ["sh", "-e"], RAFTSCHED_TOKEN=place.secrets["JOBS_EDITOR"])
     assert done.returncode == 5
     assert place.jobs() == {}
 
@@ -181,7 +181,7 @@ def test_terraform_applies_changes_and_destroys(place: Place) -> None:
     init, apply, destroy = (re.sub(r"(?<=server=)\S+", '"$RAFTSCHED_SERVER"', line) for line in lines)
 
     def terraform(command: str) -> str:
-        own = {"CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1", "RAFTSCHED_TOKEN": place.secrets["RAFTSCHED_EDITOR"]}
+        own = {"CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1", "RAFTSCHED_TOKEN": place.secrets["JOBS_EDITOR"]}
         done = place.run(f"{command} -no-color -input=false", ["sh", "-e"], **own)
         assert done.returncode in ((0, 2) if "-detailed-exitcode" in command else (0,)), done.stdout + done.stderr
         return f"{done.returncode} {done.stdout}"
@@ -198,7 +198,7 @@ def test_terraform_applies_changes_and_destroys(place: Place) -> None:
     after = place.jobs()
     assert {name: job["id"] for name, job in after.items()} == {name: job["id"] for name, job in before.items()}
     assert (after["tidy"]["revision"], after["report"]["revision"]) == (2, 1)
-    assert place.secrets["RAFTSCHED_EDITOR"] not in (place.directory / "terraform.tfstate").read_text()
+    assert place.secrets["JOBS_EDITOR"] not in (place.directory / "terraform.tfstate").read_text()
     terraform(f"{destroy} -auto-approve")
     assert place.jobs() == {}
 
@@ -211,7 +211,7 @@ def test_the_catalog_has_each_job_of_its_owner(place: Place) -> None:
     shutil.copy(BOX / "catalog.jq", place.directory)
     page = (ROOT / "docs" / "toolbox.md").read_text()
     by_owner, catalog = re.findall(r"^(raftsched jobs list .*jq .*)$", page, re.MULTILINE)
-    viewer = {"RAFTSCHED_TOKEN": place.secrets["RAFTSCHED_VIEWER"]}
+    viewer = {"RAFTSCHED_TOKEN": place.secrets["JOBS_VIEWER"]}
     done = place.run(catalog, ["sh", "-e"], **viewer)
     assert done.returncode == 0, done.stderr
     entities = list(yaml.safe_load_all((place.directory / "catalog-info.yaml").read_text()))
