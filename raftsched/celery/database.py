@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from celery.beat import ScheduleEntry
 from celery.utils.log import get_logger
 from django.db import DatabaseError, InterfaceError, close_old_connections
 from django_celery_beat.models import PeriodicTask, PeriodicTasks
@@ -14,6 +15,7 @@ from django_celery_beat.schedulers import ModelEntry
 from raftsched.bounds import DESCRIPTION_MAX
 from raftsched.celery.beat import Scheduler
 from raftsched.celery.entries import Jobs, Wanted
+from raftsched.importers.celery.schedules import SOLAR
 
 LOOK_S = 5.0  # between two looks whether rows were changed
 
@@ -81,4 +83,11 @@ def _wanted(row: Any, app: Any) -> Wanted:
         if row.one_off:
             trigger["max_runs"] = 1
     fields = {"description": row.description[:DESCRIPTION_MAX]} if row.description else {}
-    return Wanted(ModelEntry(row, app=app), trigger, fields, enabled=bool(row.enabled))
+    problem = SOLAR if row.solar is not None else ""
+    entry = ScheduleEntry(row.name, row.task, app=app)
+    if not problem:
+        try:
+            entry = ModelEntry(row, app=app)
+        except Exception as error:  # whatever the row has
+            problem = f"it cannot be read: {error!r}"
+    return Wanted(entry, trigger, fields, enabled=bool(row.enabled), problem=problem)

@@ -43,6 +43,7 @@ class Wanted:
     trigger: Mapping[str, Any] = field(default_factory=dict)
     fields: Mapping[str, Any] = field(default_factory=dict)
     enabled: bool | None = None
+    problem: str = ""  # why it can be no job; "": none is known
 
 
 @dataclass
@@ -99,6 +100,8 @@ def jobs_of(found: Iterable[Wanted], application: Application, now_ms: int) -> J
 
 
 def _job(name: str, wanted: Wanted, application: Application, now_ms: int, notes: Notes) -> JobSpec:
+    if wanted.problem:
+        raise Unmapped(wanted.problem)
     entry = wanted.entry
     options = dict(entry.options or {})
     trigger = {**_trigger(entry.schedule, application.zone, now_ms, notes), **wanted.trigger}

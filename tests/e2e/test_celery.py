@@ -130,6 +130,41 @@ def test_a_beat_that_dies_between_sending_and_reporting_is_named(
     assert run.result["again"] is True
 
 
+def test_rows_of_a_database_are_jobs_and_follow_it(
+    cluster: RunningCluster, queue: redis.Redis, broker: str, tmp_path: Path
+) -> None:
+    told = {
+        "BROKER": broker,
+        "ROWS": str(tmp_path / "rows.sqlite"),
+        "RAFTSCHED_SERVER": cluster.servers,
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+    log = tmp_path / "beat.log"
+
+    def rows(word: str) -> str:
+        env = {**os.environ, **told, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run([sys.executable, str(APPS / "rows.py"), word], env=env, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    def states() -> dict[str | None, str]:
+        return {job.name: str(job.state) for job in cluster.client.jobs.list(label="celery-beat=rows")}
+
+    rows("make")
+    with celery("-A", "rows", "beat", "--loglevel", "info", at=APPS, log=log, **told):
+        wait_until(lambda: queue.llen("often") and queue.llen("celery"), lambda: f"both tasks\n{log.read_text()}")
+        assert states() == {"rows.often": "SCHEDULED", "rows.only-once": "EXPIRED", "rows.nightly": "SUSPENDED"}
+        nightly = cluster.client.jobs.get("default/rows.nightly")
+        assert nightly.trigger == {"cron": "30 2 * * *", "timezone": "Europe/Madrid"}
+        once = cluster.client.jobs.get("default/rows.only-once")
+        assert cluster.client.instances.wait(str(once.last_instance), timeout=patient(60)).state == "SUCCEEDED"
+        assert json.loads(rows("change")) == {"often": True, "only once": False, "nightly": False, "dusk": True}
+        changed = {"rows.often": "SUSPENDED", "rows.only-once": "EXPIRED", "rows.nightly": "SCHEDULED"}
+        wait_until(lambda: states() == changed, lambda: f"{states()}\n{log.read_text()}")
+        assert queue.llen("celery") == 1
+    assert "the row dusk is not sent: it is due by the sun" in log.read_text()
+
+
 def test_a_run_follows_the_task_that_it_sends(
     cluster: RunningCluster, queue: redis.Redis, broker: str, tmp_path: Path
 ) -> None:

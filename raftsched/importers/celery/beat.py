@@ -37,12 +37,21 @@ def read_celery(data: bytes, source: str, how: How) -> Reading:
     begin = data.removeprefix(b"\xef\xbb\xbf").lstrip()
     if source.endswith(".py") or not (begin.startswith((b"{", b"[")) or source.endswith((".json", ".yaml", ".yml"))):
         try:
-            return _of_python(data, source, how)
+            return _told(_of_python(data, source, how), source, "Scheduler")
         except click.UsageError:
             if source.endswith(".py"):
                 raise
     documents = read_documents(data, source)
-    return _of_django(documents, source, how) if is_dump(documents) else _of_objects(documents, source, how)
+    if is_dump(documents):
+        return _told(_of_django(documents, source, how), source, "DatabaseScheduler")
+    return _told(_of_objects(documents, source, how), source, "Scheduler")
+
+
+def _told(reading: Reading, source: str, scheduler: str) -> Reading:
+    """Adds how the schedule is kept where it is."""
+    if reading.entries:
+        reading.notes.append((source, f"beat may stay, with -S raftsched.celery:{scheduler} (docs/celery.md)"))
+    return reading
 
 
 class _Jobs:
