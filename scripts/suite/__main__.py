@@ -70,11 +70,11 @@ def say(line: str) -> None:
 
 
 class Installing:
-    """Gets Chromium, Prometheus and Helm in the background. Tests that need one wait; without it they are skipped."""
+    """Gets Chromium, Prometheus, Helm and Redis in the background. Tests that need one wait; without it they are skipped."""
 
     def __init__(self) -> None:
         self._over: set[str] = set()
-        for need, file in (("browser", "chromium"), ("prometheus", "prometheus"), ("helm", "helm")):
+        for need, file in (("browser", "chromium"), ("prometheus", "prometheus"), ("helm", "helm"), ("redis", "redis")):
             threading.Thread(target=self._install, args=(need, file), daemon=True).start()
 
     def _install(self, need: str, file: str) -> None:

@@ -23,7 +23,7 @@ class Bundle:
     wall_s: float
     cpu_s: float
     nice: int = 0
-    needs: str = ""  # what has to be installed before: "browser", "prometheus", "helm"
+    needs: str = ""  # what has to be installed before: "browser", or one of _NEEDS
     files: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -91,13 +91,16 @@ def _nice(where: str) -> int:
     return {"tests/e2e": 0, "tests/integration": 5}.get("/".join(where.split("/")[:2]), 10)
 
 
+_NEEDS = {
+    "test_watch.py": "prometheus",
+    "test_alerts_ring.py": "prometheus",
+    "test_chart.py": "helm",
+    "test_kubernetes.py": "helm",
+    "e2e/test_celery.py": "redis",
+}
+
+
 def _needs(where: str, files: list[str]) -> str:
     if where == "tests/e2e/browser":
         return "browser"
-    needed = (
-        ("test_watch.py", "prometheus"),
-        ("test_alerts_ring.py", "prometheus"),
-        ("test_chart.py", "helm"),
-        ("test_kubernetes.py", "helm"),
-    )
-    return next((need for end, need in needed if any(file.endswith(end) for file in files)), "")
+    return next((need for end, need in _NEEDS.items() if any(file.endswith(end) for file in files)), "")

@@ -57,6 +57,11 @@ SUBJECTS = (
         "`./scripts/bench workers --seconds 60`, `./jepsen-like/run.py --workers 20 --run-on workers` for some minutes",
     ),
     Subject(
+        ("raftsched/celery/",),
+        ("tests/unit/celery", *_e2e("celery")),
+        "`./scripts/celery-beats`",
+    ),
+    Subject(
         ("raftsched/output/",),
         ("tests/unit/output", "tests/integration/api/runs", *_e2e("output_store", "workers", "shipping")),
     ),

@@ -10,7 +10,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,9 +72,19 @@ def celery(*words: str, at: Path, log: Path, **environment: str) -> Iterator[sub
         process.wait()
 
 
+def until(condition: Callable[[], object], what: str, log: Path, *alive: subprocess.Popen[bytes]) -> None:
+    """Waits, as long as these programs live."""
+
+    def over() -> bool:
+        return bool(condition()) or any(process.poll() is not None for process in alive)
+
+    wait_until(over, lambda: f"{what}\n{log.read_text()}")
+    assert condition(), f"{what}: it ended by itself\n{log.read_text()}"
+
+
 def sent(queue: redis.Redis) -> list[dict[str, Any]]:
     """Returns the headers of the tasks that wait, the oldest first."""
-    return [json.loads(raw)["headers"] for raw in reversed(queue.lrange("celery", 0, -1))]  # type: ignore[arg-type]
+    return [json.loads(raw)["headers"] for raw in reversed(queue.lrange("celery", 0, -1))]
 
 
 def test_moving_a_beat_is_a_line_and_one_of_two_may_be_killed(
@@ -92,12 +102,12 @@ def test_moving_a_beat_is_a_line_and_one_of_two_may_be_killed(
     seen: set[str] = set()
     beat = ["-A", "shop", "beat", "--loglevel", "info"]
     with celery(*beat, at=EXAMPLE, log=log, **told) as first, celery(*beat, at=EXAMPLE, log=log, **told) as other:
-        wait_until(lambda: len(list(cluster.client.workers.list())) == 2, lambda: f"two beats\n{log.read_text()}")
-        wait_until(more, lambda: f"a task\n{log.read_text()}")
+        until(lambda: len(list(cluster.client.workers.list())) == 2, "two beats", log, first, other)
+        until(more, "a task", log, first, other)
         first.kill()
         first.wait()
         seen = {one["raftsched_run"] for one in sent(queue)}
-        wait_until(more, lambda: f"a task of the other beat\n{log.read_text()}")
+        until(more, "a task of the other beat", log, other)
         other.send_signal(signal.SIGTERM)
         assert other.wait(patient(30)) == 0
     (job,) = cluster.client.jobs.list(label="celery-beat=shop")
@@ -119,8 +129,8 @@ def test_a_beat_that_dies_between_sending_and_reporting_is_named(
     beat = ["-A", "dies_after_sending", "beat", "-S", "raftsched.celery:Scheduler", "--loglevel", "info"]
     with celery(*beat, at=APPS, log=log, **told) as first:
         assert first.wait(patient(60)) == -signal.SIGKILL, log.read_text()
-    with celery(*beat, at=APPS, log=log, **told):
-        wait_until(lambda: len(sent(queue)) >= 2, lambda: f"the task again\n{log.read_text()}")
+    with celery(*beat, at=APPS, log=log, **told) as other:
+        until(lambda: len(sent(queue)) >= 2, "the task again", log, other)
         job = cluster.client.jobs.get("default/dying.once")
         run = cluster.client.instances.wait(str(job.last_instance), timeout=patient(60))
     one, again = sent(queue)
@@ -151,8 +161,8 @@ def test_rows_of_a_database_are_jobs_and_follow_it(
         return {job.name: str(job.state) for job in cluster.client.jobs.list(label="celery-beat=rows")}
 
     rows("make")
-    with celery("-A", "rows", "beat", "--loglevel", "info", at=APPS, log=log, **told):
-        wait_until(lambda: queue.llen("often") and queue.llen("celery"), lambda: f"both tasks\n{log.read_text()}")
+    with celery("-A", "rows", "beat", "--loglevel", "info", at=APPS, log=log, **told) as beat:
+        until(lambda: queue.llen("often") and queue.llen("celery"), "both tasks", log, beat)
         assert states() == {"rows.often": "SCHEDULED", "rows.only-once": "EXPIRED", "rows.nightly": "SUSPENDED"}
         nightly = cluster.client.jobs.get("default/rows.nightly")
         assert nightly.trigger == {"cron": "30 2 * * *", "timezone": "Europe/Madrid"}
@@ -160,7 +170,7 @@ def test_rows_of_a_database_are_jobs_and_follow_it(
         assert cluster.client.instances.wait(str(once.last_instance), timeout=patient(60)).state == "SUCCEEDED"
         assert json.loads(rows("change")) == {"often": True, "only once": False, "nightly": False, "dusk": True}
         changed = {"rows.often": "SUSPENDED", "rows.only-once": "EXPIRED", "rows.nightly": "SCHEDULED"}
-        wait_until(lambda: states() == changed, lambda: f"{states()}\n{log.read_text()}")
+        until(lambda: states() == changed, "the changed rows", log, beat)
         assert queue.llen("celery") == 1
     assert "the row dusk is not sent: it is due by the sun" in log.read_text()
 
@@ -187,7 +197,7 @@ def test_a_run_follows_the_task_that_it_sends(
     assert [one["id"] for one in sent(queue)] == [plain.result["task_id"]]
     queue.delete("celery")
     worker = ["-A", "followed", "worker", "-c", "1", "-l", "info", "--without-mingle"]
-    with celery(*worker, at=APPS, log=log, BROKER=broker):
+    with celery(*worker, at=APPS, log=log, BROKER=broker) as working:
         followed = ended(begun("fails_once", retry=True, follow=True))
         assert followed.state == "SUCCEEDED", (followed, log.read_text())
         assert followed.result["result"] == "the second time"
@@ -196,14 +206,14 @@ def test_a_run_follows_the_task_that_it_sends(
         assert followed.result["task_id"] not in str(first.error)
         # One that waits behind another one: revoked, it never runs.
         slow = begun("waits", follow=True)
-        wait_until(place.with_suffix(".begun").exists, lambda: f"the slow task\n{log.read_text()}")
+        until(place.with_suffix(".begun").exists, "the slow task", log, working)
         waiting = begun("fails_once", follow=True, args=[str(tmp_path / "never")])
-        wait_until(lambda: len(log.read_text().split("received")) >= 5, lambda: f"both\n{log.read_text()}")
+        until(lambda: log.read_text().count("received") >= 4, "both tasks", log, working)
         cluster.client.instances.kill(waiting)
         assert ended(waiting).state == "KILLED"
         place.with_suffix(".go").touch()
         assert ended(slow).state == "SUCCEEDED"
-        wait_until(lambda: "revoked" in log.read_text(), lambda: f"the revoked task\n{log.read_text()}")
+        until(lambda: "revoked" in log.read_text(), "the revoked task", log, working)
     assert not (tmp_path / "never").exists()
 
 
