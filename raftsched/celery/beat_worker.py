@@ -208,7 +208,7 @@ class BeatWorker:
                 except InvalidError as error:
                     log.error("the cluster refuses the job %s: %s", name, error.detail)
                     raise
-                if name in jobs.resumed and made.state == "SUSPENDED":
+                if name in jobs.resumed and made.state in ("NEW", "SUSPENDED"):
                     await client.jobs.resume(made)
 
         await asyncio.gather(*map(put, jobs.specs))
