@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from cronsim import CronSim
 
+from raftsched.crontabs.reading import read_crontab
 from tests.e2e.steps import command
 from tests.support.cron_oracle import Oracle, clock_changes
 from tests.support.crontab_lines import DIRECTORY
@@ -118,3 +120,16 @@ def test_what_cannot_be_imported_is_listed_and_the_rest_goes_in(cluster: LocalCl
     assert sorted(j["trigger"]["cron"] for j in jobs) == ["0 12 13 * FRI", "0 9 * * MON-FRI"]
     job = next(j for j in jobs if "13" in j["trigger"]["cron"])
     assert json.dumps(job["handler"]).count("GREETING") >= 1
+
+
+# What cron would read as a line of a job: a time and a command. Some of the files are texts about cron, too.
+JOB_LINE = re.compile(r"-?(?:@[a-z]+|[0-9*][0-9*/,-]*(?:\s+[0-9A-Za-z*/,-]+){4})\s+\S")
+BY_HAND_MAX = 5  # lines that somebody has to write for a crontab, beside the command that imports it
+
+
+@pytest.mark.parametrize("path", sorted(DIRECTORY.glob("*.crontab")), ids=lambda path: path.stem)
+def test_hardly_a_line_of_a_crontab_is_left_to_be_written_by_hand(path: Path) -> None:
+    tab = read_crontab(path.read_bytes(), source=path.name, timezone=ZONE)
+    by_hand = [line for line in tab.refused if JOB_LINE.match(line.text)]
+    assert len(by_hand) <= BY_HAND_MAX, by_hand
+    assert all("@reboot" in line.reason or "may be a user" in line.reason for line in by_hand), by_hand
