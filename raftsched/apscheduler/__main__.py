@@ -1,4 +1,4 @@
-"""The command `python -m raftsched.apscheduler`."""
+"""Is the command `python -m raftsched.apscheduler`, which writes the jobs of a job store as JSON."""
 
 from __future__ import annotations
 

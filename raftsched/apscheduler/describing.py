@@ -1,4 +1,4 @@
-"""Jobs and triggers of APScheduler -> plain values, which `raftsched.importers.apscheduler` reads."""
+"""Makes plain values of jobs and triggers of APScheduler, which `raftsched.importers.apscheduler` reads."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _reference(text: str, main: str | None) -> str:
 
 
 def _function(reference: str) -> Callable[..., Any] | None:
-    """What a reference names; None where it cannot be imported here."""
+    """Returns what a reference names; None where it cannot be imported here."""
     try:
         found = ref_to_obj(reference)
     except Exception:  # importing runs the program's code, and that may fail in any way

@@ -1,4 +1,4 @@
-"""A job store of APScheduler whose jobs run in a cluster."""
+"""Lets a scheduler of APScheduler keep its jobs in a cluster, which runs them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apscheduler.jobstores.memory import MemoryJobStore
 from raftsched.apscheduler.describing import described_job
 from raftsched.client.errors import ConflictError, NotFoundError
 from raftsched.client.sync.client import Client
-from raftsched.importers.apscheduler.jobs import job_of
+from raftsched.importers.apscheduler.job_states import job_of
 from raftsched.importers.foreign import Notes, Unmapped, job_name
 from raftsched.importers.how import How
 from raftsched.importers.template import Template

@@ -111,7 +111,7 @@ def _of(job: Job) -> _Stored:
 
 
 def _state(job: Job) -> dict[str, Any]:
-    """What the store would keep of a job, also of one that no store but memory takes."""
+    """Returns what the store would keep of a job, also of one that no store but memory takes."""
     names = ("id", "trigger", "executor", "args", "kwargs", "name")
     state = {name: getattr(job, name) for name in names}
     defaults = job._scheduler._job_defaults if job._scheduler else {}

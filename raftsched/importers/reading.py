@@ -19,7 +19,7 @@ def read_source(source: Source, how: How) -> Reading:
         return read_units(source.files, how)
     name, data = source.files[0]
     if source.kind == "apscheduler":
-        from raftsched.importers.apscheduler.jobs import read_apscheduler
+        from raftsched.importers.apscheduler.job_states import read_apscheduler
 
         return read_apscheduler(data, name, how)
     if source.kind == "celery":

@@ -60,7 +60,7 @@ def test_calls_of_apscheduler_change_jobs_of_the_cluster(
     with pytest.raises(ConflictingIdError):
         scheduler.add_job(SEND, "cron", hour=3, id="nightly", args=[7, str(tmp_path)])
     scheduler.add_job(SEND, "cron", hour=3, id="nightly", args=[8, str(tmp_path)], replace_existing=True)
-    assert job(nodes, "nightly").params["number"] == 8
+    assert job(nodes, "nightly").params == {"number": 8, "to": str(tmp_path)}
     made = scheduler.get_job("nightly")
     made.pause()
     assert job(nodes, "nightly").state == "SUSPENDED"

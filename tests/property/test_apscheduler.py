@@ -19,7 +19,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from raftsched.apscheduler.describing import described_trigger
-from raftsched.importers.apscheduler.triggers import triggers_of
+from raftsched.importers.apscheduler.due_times import triggers_of
 from raftsched.importers.due import as_trigger
 from raftsched.importers.foreign import Notes, Unmapped
 from raftsched.schedule import TriggerError, next_nominal

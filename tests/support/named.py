@@ -14,6 +14,7 @@ import click
 
 import raftsched
 from raftsched.api.routes import ROUTES
+from raftsched.apscheduler.__main__ import main as export_of_apscheduler
 from raftsched.cli.lazy import Listing
 from raftsched.cli.main import cli
 
@@ -155,7 +156,7 @@ def options_of_commands() -> set[str]:
             for name in command.list_commands(context):
                 yield from of(command.get_command(context, name) or click.Command(name))
 
-    return {*of(cli)}
+    return {*of(cli), *of(export_of_apscheduler)}
 
 
 def is_operation(method: str, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Cron triggers of APScheduler -> triggers here. There all fields have to match, the day and the weekday among them."""
+"""Makes triggers of the cron triggers of APScheduler, in which all fields have to match, also day and weekday."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def read_cron(fields: Mapping[str, Any]) -> Cron:
 
 
 def both(one: Cron, other: Cron) -> Cron:
-    """What matches in both. Raises Unmapped."""
+    """Returns what matches in both. Raises Unmapped."""
     days = [_both_days(mine, theirs) for mine in one.days for theirs in other.days]
     return Cron(
         seconds=one.seconds & other.seconds,
@@ -142,7 +142,7 @@ def _weekly(cron: Cron, weeks: frozenset[int], days: Days, zone: str) -> dict[st
 
 
 def _days(text: str, weekdays: frozenset[int]) -> Iterator[Days]:
-    """What the field `day` lists: numbers and `last` together, and each `2nd fri` by itself."""
+    """Yields what the field `day` lists: numbers and `last` together, and each `2nd fri` by itself."""
     items = _items(text)
     positions = [match for item in items if (match := _POSITION.fullmatch(item))]
     from_end = frozenset([1]) if "last" in items else frozenset()

@@ -308,7 +308,8 @@ def test_what_is_no_export(text: str) -> None:
 
 @pytest.mark.parametrize("name", JOB)
 def test_a_value_of_the_wrong_kind_is_refused_and_nothing_else(name: str) -> None:
-    for value in (None, [], {}, "", -1, 1e400, True, "x" * 5000, [[[]]]):
+    wrong: tuple[Any, ...] = (None, [], {}, "", -1, 1e400, True, "x" * 5000, [[[]]])
+    for value in wrong:
         read("apscheduler", ("x", json.dumps({"jobs": [{**JOB, name: value}]})))
 
 

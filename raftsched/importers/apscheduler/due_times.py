@@ -1,4 +1,4 @@
-"""Triggers of APScheduler -> triggers here: date, interval, cron, calendarinterval, and those that combine others."""
+"""Makes triggers of those of APScheduler: date, interval, cron, calendarinterval, and those that combine others."""
 
 from __future__ import annotations
 

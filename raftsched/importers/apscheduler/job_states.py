@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.bounds import DESCRIPTION_MAX
-from raftsched.importers.apscheduler.triggers import triggers_of
+from raftsched.importers.apscheduler.due_times import triggers_of
 from raftsched.importers.documents import read_documents
 from raftsched.importers.due import as_trigger
 from raftsched.importers.foreign import Entry, Names, Notes, Reading, Unmapped, instant, job_name
