@@ -76,7 +76,7 @@ class JobStore(MemoryJobStore):  # type: ignore[misc]
     def update_job(self, job: Job) -> None:
         """Makes the cluster's job the same as this one, which is made where it is not there."""
         done = self._client.jobs.put(self._ref(job.id), cast("JobSpec", self._body(job)))
-        if job.next_run_time is not None and job.id in self._paused and done.state == "SUSPENDED":
+        if job.next_run_time is not None and job.id in self._paused and done.state in ("NEW", "SUSPENDED"):
             self._client.jobs.resume(self._ref(job.id))
         self._keep(job)
 

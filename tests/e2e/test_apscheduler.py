@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import json
+import pickle
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,9 +19,11 @@ from apscheduler.jobstores.base import ConflictingIdError, JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 
 import raftsched
-from raftsched.apscheduler import JobStore
+from raftsched.apscheduler import JobStore, export
+from raftsched.apscheduler.stores import open_store
 from raftsched.testing import running_cluster
 from raftsched.testing.running import RunningCluster
+from tests.e2e.steps import command
 from tests.support.patience import patient, wait_until
 from tests.support.programs import EXAMPLES, Program
 
@@ -67,8 +74,10 @@ def test_calls_of_apscheduler_change_jobs_of_the_cluster(
     made.resume()
     assert job(nodes, "nightly").state == "SCHEDULED"
     made.reschedule("interval", hours=1, start_date=datetime(2030, 1, 1, tzinfo=UTC))
-    assert job(nodes, "nightly").trigger["every"] == "1h"
+    assert job(nodes, "nightly").trigger == {"every": "1h", "starts_at": "2030-01-01T00:00:00.000Z"}
     assert [one.id for one in scheduler.get_jobs()] == ["nightly"]
+    scheduler.add_job(SEND, "cron", hour=2, id="later", args=[7, str(tmp_path)], next_run_time=None).resume()
+    assert job(nodes, "later").state == "SCHEDULED", "it was added paused"
     scheduler.remove_job("nightly")
     with pytest.raises(raftsched.NotFoundError):
         job(nodes, "nightly")
@@ -130,6 +139,47 @@ def test_a_program_that_is_killed_loses_no_run(nodes: RunningCluster, tmp_path: 
         app.kill()
         for name in ("invoice", "tick"):
             nodes.client.jobs.delete(f"default/{name}")
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[str]:
+    """The URL of a Redis that listens at a socket in a directory, and keeps nothing."""
+    if shutil.which("redis-server") is None:
+        pytest.skip("there is no redis-server here")
+    with tempfile.TemporaryDirectory(prefix="redis-") as place:  # the path of a socket has to be short
+        words = ["--port", "0", "--unixsocket", f"{place}/socket", "--save", "", "--dir", place]
+        with (tmp_path / "redis.log").open("wb") as log:
+            process = subprocess.Popen(["redis-server", *words], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        try:
+            wait_until(Path(place, "socket").exists, "Redis to listen")
+            yield f"unix://{place}/socket"
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_a_store_in_redis_is_exported_and_imported_and_keeps_all(
+    nodes: RunningCluster, redis: str, tmp_path: Path
+) -> None:
+    store = open_store(redis)
+    scheduler = BackgroundScheduler(jobstores={"default": store}, timezone="UTC")
+    scheduler.start(paused=True)
+    scheduler.add_job(send, "cron", hour=2, id="from-redis", args=[7, str(tmp_path)])
+    scheduler.add_job(send, "interval", hours=1, id="gone", args=[8, "/"], next_run_time=None)
+    state = pickle.loads(store.redis.hget("apscheduler.jobs", "gone")) | {"func": "a_module_that_is_gone:send"}
+    store.redis.hset("apscheduler.jobs", "gone", pickle.dumps(state))
+    before = store.redis.hgetall("apscheduler.jobs")
+    file = tmp_path / "apscheduler.json"
+    file.write_text(json.dumps(export(redis)))
+    assert store.redis.hgetall("apscheduler.jobs") == before
+    scheduler.shutdown()
+    template = ("--handler-template", "python:{module}:{function}")
+    url = nodes.servers.partition(",")[0]
+    for _ in range(2):  # the second time changes nothing
+        done = command(url, "jobs", "import", str(file), *template)
+        assert done.exit_code == 0, done.output
+        assert job(nodes, "from-redis").params == {"number": 7, "to": str(tmp_path)}
+        assert (job(nodes, "gone").state, job(nodes, "gone").revision) == ("NEW", 1), "it was paused"
 
 
 def test_to_move_the_program_takes_no_more_lines_than_these() -> None:

@@ -177,13 +177,13 @@ def offset(ms: int, zone: str) -> timedelta | None:
     return datetime.fromtimestamp(ms / 1000, ZoneInfo(zone)).utcoffset()
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(180))
 @given(crons())
 def test_cron(trigger: CronTrigger) -> None:
     agree(trigger)
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(45))
 @given(intervals())
 def test_interval(trigger: IntervalTrigger) -> None:
     agree(trigger)
@@ -195,7 +195,7 @@ def test_any_of_several(triggers: list[BaseTrigger]) -> None:
     agree(OrTrigger(triggers))
 
 
-@settings(max_examples=examples(90))
+@settings(max_examples=examples(60))
 @given(st.sampled_from(ZONES), st.data())
 def test_all_of_several(zone: str, data: st.DataObject) -> None:
     """Only where they agree within years: APScheduler searches for ever where they never do."""
