@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
+import unittest
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import raftsched
 from raftsched.testing import inline
+from tests.integration.django.conftest import ROOT
 
 
 def test_it_runs_at_once_within_the_transaction(project: SimpleNamespace) -> None:
@@ -80,3 +85,26 @@ def test_the_functions_stay_functions(project: SimpleNamespace) -> None:
     generates.__qualname__ = "generates"
     with pytest.raises(ValueError, match="is a generator function"):
         handler("generates")(generates)
+
+
+def block(beginning: str) -> str:
+    page = (ROOT / "docs" / "django.md").read_text()
+    (found,) = [
+        one for one in re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE) if beginning in one
+    ]
+    return str(found)
+
+
+def test_the_programs_of_the_page(project: SimpleNamespace) -> None:
+    theirs: dict[str, Any] = {"__name__": "theirs"}
+    exec(block("class Sending"), theirs)
+    said = io.StringIO()
+    found = unittest.TextTestRunner(said).run(unittest.defaultTestLoader.loadTestsFromTestCase(theirs["Sending"]))
+    assert (found.testsRun, found.wasSuccessful()) == (1, True), said.getvalue()
+    with inline(hold=True) as runs:
+        exec(block("with transaction.atomic"), {"__name__": "theirs"})
+    assert [(one.job["name"], one.job["trigger"]) for one in runs] == [("send-invoice.8", {"in": "10m"})]
+    assert project.Invoice.objects.filter(number=8).exists()
+    urls: dict[str, Any] = {"__name__": "theirs", "urlpatterns": []}
+    exec(block("urlpatterns"), urls)
+    assert len(urls["urlpatterns"]) == 1

@@ -58,6 +58,7 @@ def test_no_setting_at_all_is_the_cluster_of_the_environment() -> None:
     from django.core.checks import run_checks
     from django.test import override_settings
 
+    given: Any
     for given in (None, {}):
         with override_settings(RAFTSCHED=given):
             assert run_checks(tags=["raftsched"]) == []

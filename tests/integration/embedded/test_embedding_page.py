@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import raftsched
+from raftsched import handlers
 from tests.support.patience import patient
 from tests.support.ports import free_ports
 
@@ -54,3 +57,8 @@ def test_the_test_with_a_cluster(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
+
+
+def test_the_runs_without_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "registered", {})
+    exec(block("import raftsched\nimport raftsched.testing"), {"__name__": "theirs"})
