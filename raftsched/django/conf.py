@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.util import find_spec
 from os import PathLike, fspath
 from typing import Any, NamedTuple
@@ -54,9 +54,8 @@ def given() -> Mapping[str, Any]:
 def said() -> Said:
     """Returns what it says of the cluster. Raises ImproperlyConfigured for what cannot be."""
     found = given()
-    for problem in problems():
-        if problem.key in ("", *_OF_CLIENTS, "namespace"):
-            raise ImproperlyConfigured(f"{NAME}: {problem.text}. {problem.hint}")
+    for problem in problems((*_OF_CLIENTS, "namespace")):
+        raise ImproperlyConfigured(f"{NAME}: {problem.text}. {problem.hint}")
     arguments: dict[str, Any] = {}
     for key, argument in _OF_CLIENTS.items():
         value = found.get(key)
@@ -83,8 +82,9 @@ _OF_CLIENTS = {
 # ------------------------------------------------------------ what is wrong
 
 
-def problems() -> list[Problem]:
-    """Returns all that is wrong with the setting, without a look at any file or host."""
+def problems(only: Collection[str] = ()) -> list[Problem]:
+    """Returns all that is wrong with the setting, without a look at any file or host. `only`: of these keys; empty: of
+    all."""
     found = getattr(settings, NAME, None)
     if found is None:
         return []
@@ -94,6 +94,8 @@ def problems() -> list[Problem]:
         ]
     wrong = []
     for key, value in found.items():
+        if only and key not in only:
+            continue
         if key not in _KEYS:
             wrong.append(Problem(str(key), f"{key!r} is no key of it", _near(str(key), tuple(_KEYS))))
         elif value is not None and (why := _KEYS[key](value)) is not None:

@@ -77,8 +77,9 @@ SUBJECTS = (
         ("raftsched/node/", "raftsched/embedded/", "raftsched/testing/"),
         ("tests/integration/embedded", *_e2e("startup", "shut", "faults", "jobs_run")),
     ),
+    Subject(("raftsched/django/",), ("tests/integration/django", *_e2e("django", "tutorials"))),
     Subject(("raftsched/doctor/",), ("tests/unit/doctor", "tests/unit/cli/doctor", *_e2e("watch"))),
-    Subject(("examples/",), _e2e("workers", "worker_protocol", "webshop", "examples")),
+    Subject(("examples/",), _e2e("workers", "worker_protocol", "webshop", "django", "examples")),
     Subject(
         ("raftsched/surface/", "scripts/make_client.py"),
         (
