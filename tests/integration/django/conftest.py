@@ -68,5 +68,5 @@ def cluster(project: SimpleNamespace) -> Iterator[RunningCluster]:
     """A node with the project's handlers, which the tests of a module share."""
     from raftsched.django import testing
 
-    with testing.cluster(1) as running:
+    with testing.cluster(1, slots=2) as running:  # each process of runs imports the project
         yield running

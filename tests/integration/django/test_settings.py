@@ -160,7 +160,7 @@ def test_a_cluster_that_is_away_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -
         with override_settings(RAFTSCHED=given):
             shown = browser.get("/admin/raftsched/job/")
             assert shown.status_code == 200
-            assert "The jobs cannot be shown" in shown.text
+            assert "The jobs cannot be shown" in shown.content.decode()
     stranger = Client()
     with override_settings(RAFTSCHED={"server": f"http://127.0.0.1:{closed_port()}"}):
         answer = stranger.get("/health")

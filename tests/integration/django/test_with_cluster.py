@@ -60,10 +60,10 @@ def test_who_may_see_the_admin(project: SimpleNamespace, cluster: RunningCluster
     assert shown.status_code == 200
     assert address.encode() in browser.get("/admin/").content
     page = f"{cluster.servers}/ui/"
-    assert f'<a href="{page}jobs/{made.id}" rel="noopener">shop/pack.seen</a>' in shown.text
-    assert "SUCCEEDED" in shown.text
+    assert f'<a href="{page}jobs/{made.id}" rel="noopener">shop/pack.seen</a>' in shown.content.decode()
+    assert "SUCCEEDED" in shown.content.decode()
     with override_settings(RAFTSCHED={"page": "https://jobs.example.com/ui"}):
-        assert "https://jobs.example.com/ui/jobs/" in browser.get(address).text
+        assert "https://jobs.example.com/ui/jobs/" in browser.get(address).content.decode()
     assert browser.get(f"{address}1/change/").status_code in (302, 404), "nothing can be changed"
     assert browser.post(address).status_code == 200
 
@@ -79,7 +79,7 @@ def test_what_the_cluster_says_is_escaped(text: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(admin, "_rows", lambda _: [row])
     browser = Client()
     browser.force_login(User.objects.get_or_create(username="root", is_staff=True, is_superuser=True)[0])
-    shown = browser.get("/admin/raftsched/job/").text
+    shown = browser.get("/admin/raftsched/job/").content.decode()
     assert text not in shown
     assert shown.count("&lt;script&gt;") >= 6
 
