@@ -11,7 +11,7 @@ from django.core import checks
 from raftsched.django import conf
 
 TAG = "raftsched"
-NUMBERS = {"": 1, "token": 3, "client_key": 3}  # nosec B105: of a wrong key or value: 2
+NUMBERS = {"": 1, "token": 3, "client_key": 3}  # of a wrong key or value: 2  # nosec B105
 
 
 @checks.register(TAG)
