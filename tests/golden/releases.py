@@ -24,15 +24,31 @@ class Release:
         """A data directory of this version, packed; see record_data.py."""
         return HERE / f"data-{self.version}.tar.xz"
 
-    def unpack_source(self, directory: Path) -> Path | None:
-        """Puts the package as it was released below the directory, and returns where it is; None: this checkout has
-        not the commit (it may be a shallow clone, or no clone)."""
+    @property
+    def package(self) -> Path:
+        """Its Python modules, packed; see frozen.py."""
+        return HERE / f"package-{self.version}.tar.xz"
+
+    def archive(self) -> bytes | None:
+        """Returns the package as it was released, as a tar file; None: this checkout has not the commit (it may be a
+        shallow clone, or no clone)."""
         command = ["git", "-C", str(ROOT), "archive", self.commit, "raftsched"]
         packed = subprocess.run(command, capture_output=True, check=False)
-        if packed.returncode != 0:
+        return packed.stdout if packed.returncode == 0 else None
+
+    def unpack_source(self, directory: Path) -> Path | None:
+        """Puts the package below the directory, without its page where it is kept here, and returns where it is; None:
+        it is neither kept here nor in this checkout."""
+        packed = self.package.read_bytes() if self.package.exists() else self.archive()
+        if packed is None:
             return None
-        with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as tar:
+        with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
             tar.extractall(directory, filter="data")
+        page = directory / "raftsched/ui/static"
+        if not page.exists():
+            page.mkdir()
+            for name in ("index.html", "locked.html", "app.js"):
+                (page / name).touch()
         return directory
 
 

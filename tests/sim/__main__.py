@@ -9,6 +9,7 @@ import sys
 from dataclasses import fields
 
 from raftsched.raft.guards import ALL, Guards
+from tests.sim.broken import PATCHES, without_rules
 from tests.sim.jobs.mutations import MUTATIONS as JOBS_MUTATIONS
 from tests.sim.jobs.mutations import play
 from tests.sim.jobs.profiles import PROFILES as JOBS_PROFILES
@@ -19,8 +20,9 @@ JOBS_SECONDS = 120.0
 
 
 def without(names: str | None) -> Guards:
-    """All guards but one, or but some: "one,other"."""
-    return ALL if names is None else Guards(**dict.fromkeys(names.split(","), False))
+    """All guards but one, or but some: "one,other". Rules that are patches have no guard."""
+    guards = [] if names is None else [name for name in names.split(",") if name not in PATCHES]
+    return Guards(**dict.fromkeys(guards, False)) if guards else ALL
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,10 +38,10 @@ def finished(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> argp
     profiles = JOBS_PROFILES if asked.jobs else PROFILES
     if asked.profile not in profiles:
         parser.error(f"no such profile: {asked.profile}; use one of {', '.join(sorted(profiles))}")
-    known = set(JOBS_MUTATIONS) if asked.jobs else {field.name for field in fields(Guards)}
+    known = set(JOBS_MUTATIONS) if asked.jobs else {field.name for field in fields(Guards)} | set(PATCHES)
     unknown = sorted(set((asked.without or "").split(",")) - known - {""})
     if unknown:
-        where = "tests/sim/jobs/mutations.py" if asked.jobs else "raftsched/raft/guards.py"
+        where = "tests/sim/jobs/mutations.py" if asked.jobs else "tests/sim/mutations.py"
         parser.error(f"no such rule: {', '.join(unknown)}; see {where}")
     if asked.seconds is None:
         asked.seconds = JOBS_SECONDS if asked.jobs else 60.0
@@ -58,7 +60,8 @@ def main() -> int:
     if asked.jobs:
         outcome = play(seed, asked.nodes, asked.seconds, asked.profile, asked.without, asked.verbose)
     else:
-        outcome = simulate(seed, asked.nodes, asked.seconds, asked.profile, without(asked.without), asked.verbose)
+        with without_rules(asked.without):
+            outcome = simulate(seed, asked.nodes, asked.seconds, asked.profile, without(asked.without), asked.verbose)
     faults = ", ".join(f"{name} {count}" for name, count in sorted(outcome.faults.items()))
     print(f"seed {seed}, {outcome.nodes} nodes, profile {outcome.profile}: {outcome.seconds:.1f} virtual seconds")
     print(f"faults: {sum(outcome.faults.values())} ({faults})")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.sim.checks import state_hash
-
 if TYPE_CHECKING:
     from tests.sim.machine import Machine
     from tests.sim.world import World
@@ -57,11 +55,11 @@ class Calm:
     def _check(self, machine: Machine) -> str:
         checks = self._world.checks
         assert machine.store is not None
-        checks.same_state(machine.name, machine.store)
+        state = checks.same_state(machine.name, machine.store)
         wrong = self._world.clients.lost(machine)
         if wrong is not None:
             checks.fail(f"{machine.name} has lost what was promised: {wrong}")
-        return state_hash(machine.store)
+        return state
 
     def _quiet(self) -> None:
         """The leader stays, and nobody has anything to say."""

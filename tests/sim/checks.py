@@ -14,7 +14,7 @@ from zlib import crc32
 
 import msgspec
 
-from raftsched.core.entry import EntryResult, members_of
+from raftsched.core.entry import BatchResult, EntryResult, members_of
 from raftsched.core.subjects.cluster import Member
 from raftsched.core.tables import Table
 from raftsched.store import Store, WriteBatch
@@ -197,7 +197,7 @@ class Checks:
             self.fail(f"{name} applies entry {index} after {disk.applied}")
         disk.applied = index
         batches = entry.batches  # type: ignore[attr-defined]
-        mine = (term, crc32(_encode(batches)))
+        mine = (term, crc32(self.outcome(batches)))
         if self._applied.setdefault(index, mine) != mine:
             self.fail(f"{name} applied entry {index} with another outcome than the others")
         for batch in batches:
@@ -206,6 +206,14 @@ class Checks:
             known = self._fresh.setdefault((batch.origin, batch.seq), index)
             if known != index:
                 self.fail(f"batch {batch.seq} of {batch.origin} is applied at {known} and again at {index}")
+
+    def outcome(self, batches: Sequence[BatchResult]) -> bytes:
+        """Returns what all nodes have to answer alike."""
+        return _encode(batches)
+
+    def state(self, store: Store) -> str:
+        """Returns what all nodes have to have alike."""
+        return state_hash(store)
 
     def installed(self, name: str, store: Store) -> None:
         """A snapshot replaced a disk's state and log."""
@@ -242,7 +250,7 @@ class Checks:
         self.same_state(name, store)
 
     def same_state(self, name: str, store: Store) -> str:
-        mine = state_hash(store)
+        mine = self.state(store)
         known, whose = self._hashes.setdefault(store.applied_index, (mine, name))
         self.hashed += 1
         if known != mine:

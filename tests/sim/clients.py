@@ -77,7 +77,7 @@ class Client:
             self.think()
             return
         machine = rng.choice(running)
-        changes = [self._change() for _ in range(rng.choice([1, 1, 1, 2, 8]))]
+        changes = [self._change(machine) for _ in range(rng.choice([1, 1, 1, 2, 8]))]
         changes = [change for n, change in enumerate(changes) if change[0] not in [j for j, _, _ in changes[:n]]]
         self._clients.asked += 1
         oversize = world.profile.oversize
@@ -96,7 +96,7 @@ class Client:
     def _sent(self, command: c.Command) -> bytes:
         return c.encode(command)
 
-    def _change(self) -> tuple[Job, bytes, c.Command]:
+    def _change(self, machine: Machine) -> tuple[Job, bytes, c.Command]:
         rng = self._rng
         known = [job for job in self.jobs[-20:] if job.certain and job.may_be != {ABSENT}]
         if not known or rng.random() < 0.4:

@@ -6,25 +6,23 @@ import random
 import shutil
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lmdb
 
 from raftsched.core.entry import EntryResult
-from raftsched.errors import StartupError
 from raftsched.raft.codec import Frame
 from raftsched.raft.facade import Raft
 from raftsched.raft.options import RaftOptions
-from raftsched.raft.transport.tls import Plain
-from raftsched.security.keyring import Keyring
 from raftsched.store import Fresh, LogEntry, Rules, SnapshotMeta, Store, WriteBatch
 from raftsched.store.checkpoint import Checkpoint
 from raftsched.store.layout import LOG
 from raftsched.store.tables import Tables
 from tests.sim.checks import Violation
 from tests.sim.clocks import MachineClock
+from tests.sim.code import TODAY, Code
 from tests.sim.disk import Disk, DiskWriter
 from tests.sim.loop import Loop
 from tests.sim.power import Unsynced, UnsyncedTables
@@ -38,15 +36,15 @@ MAP_BYTES = 1 << 20  # small: it has to grow
 KEY = b"k" * 32
 
 
-class WatchedStore(Store):
-    """The real store; what it did is told."""
+class Watching:
+    """In front of a version's real store: what it did is told."""
 
     machine: Machine  # of the class while it is being opened, then its own
 
     def _open_tables(self, number: int) -> Tables:
         machine = self.machine
         with machine.unsynced_tables.watched():
-            tables = super()._open_tables(number)
+            tables: Tables = super()._open_tables(number)  # type: ignore[misc]
         machine.unsynced_tables.opened()
         write = tables.write_checkpoint
 
@@ -59,13 +57,13 @@ class WatchedStore(Store):
         return tables
 
     def write(self, batch: WriteBatch) -> None:
-        certain = self.machine.unsynced.before(self)
-        super().write(batch)
+        certain = self.machine.unsynced.before(self)  # type: ignore[arg-type]
+        super().write(batch)  # type: ignore[misc]
         self.machine.unsynced.written(certain)
         self.machine.written(batch)
 
     def apply(self, entries: Sequence[LogEntry]) -> list[EntryResult]:
-        results = super().apply(entries)
+        results: list[EntryResult] = super().apply(entries)  # type: ignore[misc]
         self.machine.applied(results)
         return results
 
@@ -73,13 +71,13 @@ class WatchedStore(Store):
         """Processes end by force here."""
 
     def copy(self, target: Path) -> SnapshotMeta:
-        meta = super().copy(target)
+        meta: SnapshotMeta = super().copy(target)  # type: ignore[misc]
         self.machine.copied(meta)
         return meta
 
     def prepare(self, source: Path, meta: SnapshotMeta) -> Fresh:
         try:
-            fresh = super().prepare(source, meta)
+            fresh: Fresh = super().prepare(source, meta)  # type: ignore[misc]
         except ValueError as error:
             self.machine.unusable(meta, error)
             raise
@@ -88,8 +86,19 @@ class WatchedStore(Store):
 
     def swap(self, fresh: Fresh) -> None:
         self.machine.swapping(fresh.meta)
-        super().swap(fresh)
+        super().swap(fresh)  # type: ignore[misc]
         self.machine.installed(fresh.meta)
+
+
+class WatchedStore(Watching, Store):
+    """The one of today."""
+
+
+@cache
+def watched(code: Code) -> type[WatchedStore]:
+    """Returns the watched store of a version."""
+    store = code.module("store").Store
+    return WatchedStore if store is Store else type("WatchedStore", (Watching, store), {})
 
 
 class Machine:
@@ -108,6 +117,7 @@ class Machine:
             rate=1 + rng.uniform(-2e-4, 2e-4),
             wall_offset_ms=rng.choice([0, 0, rng.randint(-400, 400)]),
         )
+        self.code = TODAY  # what it is started with
         self.incarnation = 0
         self.serving = False  # it has started as far as to take requests
         self.raft: Raft | None = None
@@ -143,19 +153,20 @@ class Machine:
             return
         world = self._world
         self.incarnation += 1
-        world.trace.event(self.name, "start", f"#{self.incarnation}")
-        guards = world.guards
+        code, guards = self.code, world.guards
+        world.trace.event(self.name, "start", f"#{self.incarnation}", *([] if code is TODAY else [code.version]))
         loop = Loop(world.scheduler, self.name, world.network, self._stepped, self._crashed)
-        WatchedStore.machine = self
+        kind = watched(code)
+        kind.machine = self
         try:
-            store = WatchedStore.open(
+            store = kind.open(
                 self.directory / "db",
                 sync=guards.turns_synced,
                 metasync=guards.meta_page_synced,
                 map_bytes=MAP_BYTES,
-                rules=Rules(synced=guards.checkpoint_synced, kept=guards.checkpoint_kept),
+                rules=code.own("store", Rules(synced=guards.checkpoint_synced, kept=guards.checkpoint_kept)),
             )
-        except StartupError as error:
+        except code.startup_error as error:
             self._refused(error)
             return
         store.machine = self
@@ -164,25 +175,27 @@ class Machine:
         world.checks.loaded(self.name, store)
         rng = random.Random(f"{world.seed} {self.name} {self.incarnation}")
         try:
-            self.raft = raft = Raft(
+            self.raft = raft = code.make(
+                "raft.facade",
+                "Raft",
                 store,
                 self.name,
                 world.addresses[self.name],
                 {**self.peers, self.name: world.addresses[self.name]},
                 advertise=None,
-                keys=Keyring(KEY),
+                keys=code.make("security.keyring", "Keyring", KEY),
                 clock=self.clock,
                 rng=rng,
                 http_address=f"{self.name}:80",
-                guards=guards,
-                options=self._options(),
+                guards=code.own("raft.guards", guards),
+                options=code.own("raft.options", self._options()),
                 on_fatal=partial(self._fatal, self.incarnation),
                 join=self.join,
                 writers=partial(DiskWriter, world.scheduler, loop, self.disk),
                 nonce=rng.randbytes,
-                wire=Plain(),
+                wire=code.make("raft.transport.tls", "Plain"),
             )
-        except StartupError as error:
+        except code.startup_error as error:
             self._close()
             self._refused(error)
             return
@@ -215,7 +228,7 @@ class Machine:
     async def _run(self, raft: Raft, incarnation: int) -> None:
         try:
             await self.open_rooms(raft)
-        except StartupError as error:
+        except self.code.startup_error as error:
             self._fatal(incarnation, error)
         else:
             self.serving = True
@@ -441,7 +454,7 @@ class Machine:
         def watched(peer: str, frame: Frame) -> bool:
             sent = send(peer, frame)
             if sent:
-                frames.sent(self, peer, frame)
+                frames.sent(self, peer, self.code.frame(frame))
             return sent
 
         transport.send = watched  # type: ignore[method-assign]
@@ -517,6 +530,7 @@ class Machine:
     def call(self, commands: list[bytes], timeout: float, done: Done, *, task: bool = True) -> None:
         """Proposes on this node, with a `task` that waits for the answer or without."""
         assert self.loop is not None
+        commands = list(self.code.encoded(commands))
         if not task:
             self.loop.call_soon(self._propose_then, commands, timeout, done)
         else:
@@ -525,9 +539,12 @@ class Machine:
     def _propose_then(self, commands: list[bytes], timeout: float, done: Done) -> None:
         assert self.raft is not None
         try:
-            self.raft.propose_then(commands, timeout, done)
+            self.raft.propose_then(commands, timeout, partial(self._replied, done))
         except Exception as error:
-            done(None, error)
+            done(None, self.code.error(error))
+
+    def _replied(self, done: Done, answers: Any, error: Exception | None) -> None:
+        done(self.code.answer(answers), None if error is None else self.code.error(error))
 
     def _ask(self, ask: Callable[[Raft], Coroutine[Any, Any, Any]], done: Done) -> None:
         assert self.loop is not None
@@ -540,6 +557,6 @@ class Machine:
         except Violation:
             raise
         except Exception as error:
-            done(None, error)
+            done(None, self.code.error(error))
         else:
-            done(answer, None)
+            done(self.code.answer(answer), None)

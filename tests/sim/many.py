@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.sim.__main__ import arguments, finished, without
+from tests.sim.broken import without_rules
 from tests.sim.jobs import mutations as jobs_mutations
 from tests.sim.jobs.mutations import play
 from tests.sim.world import Outcome, simulate
@@ -46,7 +47,8 @@ class Task:
         """Raises nothing but what is wrong with the simulator itself."""
         if self.jobs:
             return play(self.seed, self.nodes, self.seconds, self.profile, self.without, verbose)
-        return simulate(self.seed, self.nodes, self.seconds, self.profile, without(self.without), verbose)
+        with without_rules(self.without):
+            return simulate(self.seed, self.nodes, self.seconds, self.profile, without(self.without), verbose)
 
 
 def regressions(file: Path, jobs: bool = False) -> list[Task]:

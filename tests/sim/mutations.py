@@ -11,10 +11,10 @@ import os
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from raftsched.raft.guards import Guards
 from tests.sim.many import Task, begin, run
+from tests.sim.versions import GOES_ON, RAISED_HELD, RAISED_UNKNOWN, REFUSED, STOPS, TAKEN
 
 SEEDS = 200
 
@@ -31,6 +31,8 @@ NO_LEADER = "no leader"
 NOT_CAUGHT_UP = "not caught up"
 FEW_VOTES = "by the votes of"
 FORGOTTEN = "; on its disk was"
+OTHER_STATE = "have different states"
+OTHER_OUTCOME = "with another outcome"
 
 POWER = "tests/unit/store/test_checkpoint_power_loss.py::test_without_the_rule_it_is_not"
 
@@ -121,6 +123,18 @@ MUTATIONS: dict[str, Mutation] = {
     # wire
     "old_connections_dropped": Mutation(("goes back to entry",), "late-resets", masked_by="next_index_above_match"),
     "peers_authenticated": Mutation((NO_MAJORITY, OTHER_ENTRY, NOT_CAUGHT_UP, "two leaders in term"), "strangers"),
+    # levels: patches in broken.py
+    "later_commands_wait": Mutation((TAKEN, STOPS, OTHER_STATE, OTHER_OUTCOME), "versions"),
+    "later_fields_wait": Mutation((TAKEN, OTHER_STATE), "versions"),
+    "sparing_fields_are_left_out": Mutation((REFUSED,), "versions"),
+    "entries_say_their_level": Mutation((TAKEN, OTHER_STATE, OTHER_OUTCOME), "versions"),
+    "level_known_to_all": Mutation((RAISED_UNKNOWN,), "versions"),
+    "level_known_to_silent_ones": Mutation((RAISED_UNKNOWN,), "versions"),
+    "held_level_stays": Mutation((RAISED_HELD,), "versions"),
+    "older_nodes_stop": Mutation((GOES_ON,), "versions"),
+    "older_nodes_refuse_snapshots": Mutation((GOES_ON,), "versions"),
+    "older_nodes_refuse_stores": Mutation((GOES_ON,), "versions"),
+    "later_rows_wait": Mutation((OTHER_STATE,), "versions"),
 }
 
 
@@ -196,9 +210,9 @@ def hunt_all(guards: list[str], first: int, seeds: int = SEEDS, processes: int =
 
 def main(guards: list[str], first: int | None, seeds: int, processes: int) -> int:
     """All guards when none is named. 1 when any is not caught."""
-    unknown = sorted(set(guards) - {field.name for field in fields(Guards)})
+    unknown = sorted(set(guards) - set(MUTATIONS))
     if unknown:
-        raise SystemExit(f"no such guard: {', '.join(unknown)}; see raftsched/raft/guards.py")
+        raise SystemExit(f"no such guard: {', '.join(unknown)}; see tests/sim/mutations.py")
     guards = guards or list(MUTATIONS)
     first = random.SystemRandom().getrandbits(32) if first is None else first
     print(f"first seed {first}", flush=True)

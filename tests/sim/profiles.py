@@ -62,6 +62,7 @@ class Profile:
     first_fault_s: float = 0.0
     start_s: float = 0.5  # within which the machines are started
     last_waits: bool = False  # the last one is not started with the others
+    versions: bool = False  # two at a time: versions.py
     # what must not be, beside what never must
     no_election: bool = False  # after the first fault
     no_snapshot: bool = False
@@ -196,6 +197,13 @@ PROFILES: dict[str, Profile] = {
         },
         options=SNAPSHOTS,
         body_bytes=(20, 300, 5_000),
+    ),
+    "versions": Profile(
+        # members that move are not among them: 0.2.0 and versions before do not tell each other
+        faults={name: weight for name, weight in ORDINARY.items() if name != "move"}
+        | {"change_version": 14, "upgrade_all": 3, "late_downgrade": 4, "hold": 3},
+        every_s=0.7,
+        versions=True,
     ),
     "forming": Profile(
         faults={

@@ -84,7 +84,7 @@ class World:
         strangers = [f"x{number}" for number in range(self.profile.strangers)]
         hosts |= {(f"10.0.1.{number}", 7000): name for number, name in enumerate(strangers)}
         self.network = Network(self.scheduler, random.Random(rng.random()), hosts, self.profile.latency_s)
-        self.checks = Checks()
+        self.checks = self.make_checks()
         self.frames = Frames(self)
         self.elections = self.installs = 0
         self.calm_bytes: list[tuple[int, int, int]] = []  # sent, allowed for what was missing, for heartbeats
@@ -105,6 +105,9 @@ class World:
         self._storming = True
 
     # ------------------------------------------------------------ what it is made of
+
+    def make_checks(self) -> Checks:
+        return Checks()
 
     def make_machine(self, name: str, rng: random.Random, directory: Path) -> Machine:
         return Machine(self, name, rng, directory)
@@ -332,8 +335,11 @@ def simulate(
 ) -> Outcome:
     """One run; a violation is told in the outcome. Its files are gone afterwards."""
     outcome = Outcome(seed, nodes, profile)
+    world = World
+    if PROFILES[profile].versions:
+        from tests.sim.versions import VersionsWorld as world  # needs this module
     with scratch() as directory:
-        play(World(seed, nodes, profile, directory, guards, verbose), seconds, outcome)
+        play(world(seed, nodes, profile, directory, guards, verbose), seconds, outcome)
     return outcome
 
 

@@ -43,6 +43,7 @@ from tests.sim.jobs.dues import SHUT, shut_content
 
 if TYPE_CHECKING:
     from tests.sim.jobs.world import JobsWorld
+    from tests.sim.machine import Machine
 
 QUEUES = ("narrow", "slow")
 CALENDARS = ("open", "free", SHUT)
@@ -110,7 +111,7 @@ class JobClient(Client):
 
     # ------------------------------------------------------------ what it asks for
 
-    def _change(self) -> tuple[Job, bytes, c.Command]:
+    def _change(self, machine: Machine) -> tuple[Job, bytes, c.Command]:
         rng = self._rng
         if not self.jobs and self.name == "c1" and self._world.ledger.counts.get("PutSettings", 0) == 0:
             return Job("none"), ABSENT, c.PutSettings(self._settings())
