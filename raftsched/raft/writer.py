@@ -125,7 +125,7 @@ class WriteDriver:
             action()
 
     def exclusive(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Runs a job in the writer thread between two batches. If it raises, the node stops."""
+        """Runs a job in the writer thread between two batches. If it raises, or `done` does, the node stops."""
         self._exclusive.append((job, done))
 
     def pump(self) -> bool:
@@ -163,8 +163,12 @@ class WriteDriver:
             self.stopped = True
             self._on_fatal(error)
             return
-        done(result)
-        self._release()
+        try:
+            done(result)
+            self._release()
+        except Exception as raised:  # as of a state that was swapped in, and is of a level that this version knows not
+            self.stopped = True
+            self._on_fatal(raised)
 
     def _release(self) -> None:
         released, self._running_held = self._running_held, []

@@ -53,7 +53,7 @@ class Call:
 
 
 class Client:
-    refusals = ("illegal-transition", "duplicate")  # of single commands, that are as they should be
+    refusals: tuple[str, ...] = ("illegal-transition", "duplicate")  # of single commands, that are as they should be
 
     def __init__(self, clients: Clients, number: int, rng: random.Random) -> None:
         self.name = f"c{number}"

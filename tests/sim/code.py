@@ -110,6 +110,23 @@ class Code:
             return frame
         return codec.decode(self.module("raft.codec").payload(frame))
 
+    def adapt(self, raft: Any) -> None:
+        """Does what a version does not do by itself: one before 0.3.0 that is sent a snapshot of a level which it does
+        not know raises, and goes on doing nothing. Here it stops, as an operator would see to."""
+        if self.level >= 6:
+            return
+        driver, newer = raft._replica.driver, self.module("core.entry").NewerLog
+        finished = driver._finished
+
+        def contained(result: Any, error: BaseException | None, done: Callable[[Any], None]) -> None:
+            try:
+                finished(result, error, done)
+            except newer as raised:
+                driver.stopped = True
+                driver._on_fatal(raised)
+
+        driver._finished = contained
+
 
 LATER = f"{OWN}_later"
 TODAY = Code(__version__, newest_level())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import lmdb
 
@@ -98,7 +98,7 @@ class WatchedStore(Watching, Store):
 def watched(code: Code) -> type[WatchedStore]:
     """Returns the watched store of a version."""
     store = code.module("store").Store
-    return WatchedStore if store is Store else type("WatchedStore", (Watching, store), {})
+    return WatchedStore if store is Store else cast(type[WatchedStore], type("WatchedStore", (Watching, store), {}))
 
 
 class Machine:
@@ -159,7 +159,7 @@ class Machine:
         kind = watched(code)
         kind.machine = self
         try:
-            store = kind.open(
+            store: Any = kind.open(
                 self.directory / "db",
                 sync=guards.turns_synced,
                 metasync=guards.meta_page_synced,

@@ -42,13 +42,13 @@ def test_fresh_seeds(record_property: Callable[[str, object], None]) -> None:
 
 @pytest.mark.parametrize(
     ("profile", "seconds"),
-    [("forming", 15.0), ("split-formation", 15.0), ("rolled-back", 15.0), ("untold-moves", 2.0)],
+    [("forming", 15.0), ("split-formation", 15.0), ("rolled-back", 15.0), ("untold-moves", 2.0), ("versions", 15.0)],
 )
 def test_fresh_seeds_of_what_strikes_seldom(
     profile: str, seconds: float, record_property: Callable[[str, object], None]
 ) -> None:
     """Disks that are lost while a cluster is formed, and disks that go back to an earlier state. Members that move, one
-    soon after the other, and are not told where the others are."""
+    soon after the other, and are not told where the others are. Nodes of two versions."""
     first = random.SystemRandom().getrandbits(32)
     budget = Budget(SELDOM_S)
     failed, runs = [], 0

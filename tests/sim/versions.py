@@ -53,12 +53,12 @@ TAKEN = "is taken at level"
 NOT_RAISED = "the level has not become what it is to be"
 OTHER_ROWS = "differ in more than fields that came later"
 
-_RAISE, _SETTINGS = (kind.__struct_config__.tag for kind in (c.RaiseLevel, c.PutSettings))  # type: ignore[attr-defined]
+_RAISE, _SETTINGS = (kind.__struct_config__.tag for kind in (c.RaiseLevel, c.PutSettings))
 _HOLD = Settings.__struct_fields__.index("upgrade_hold")
 
 
 class VersionsWorld(World):
-    machines: dict[str, VersionsMachine]
+    machines: dict[str, VersionsMachine]  # type: ignore[assignment]
     checks: LevelChecks
     nemesis: VersionsNemesis
 
@@ -90,6 +90,7 @@ class VersionsWorld(World):
 
     def stopped(self, machine: Machine, error: BaseException) -> None:
         """One that is too old is started with the newer version: nothing of its disk is lost."""
+        assert isinstance(machine, VersionsMachine)
         if TOO_OLD not in str(error):
             super().stopped(machine, error)
             return
@@ -190,6 +191,7 @@ class VersionsMachine(Machine):
         self._world.checks.fail(f"{self.name}: {error!r}")
 
     def furnish(self, raft: Raft, rng: random.Random) -> None:
+        self.code.adapt(raft)
         self._room = LevelRoom(self, raft, self.code)
 
     async def open_rooms(self, raft: Raft) -> None:
@@ -425,7 +427,7 @@ class VersionsNemesis(Nemesis):
         machine = self._world.machines[names[0]]
         running = machine.running
         machine.kill()
-        machine.change(self._world.newer)  # type: ignore[attr-defined]
+        machine.change(self._world.newer)
         if running:
             machine.start()
         if names[1:]:

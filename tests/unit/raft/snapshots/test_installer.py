@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from raftsched.core.entry import NewerLog
 from raftsched.raft import codec
 from raftsched.raft.guards import Guards
 from tests.support.raft_replica import ManualWriter, Solo, append
@@ -84,6 +85,26 @@ def test_a_swap_that_fails_stops_the_node_and_acknowledges_nothing(tmp_path: Pat
     meta, data = snapshot(tmp_path, 40, 1)
     b.feed("a", *whole(meta, data, 1))
     assert [str(e) for e in b.fatal] == ["no space"]
+    assert b.take(codec.AppendAnswer) == []
+
+
+def test_a_state_of_a_level_that_the_node_does_not_know_stops_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was swapped in is found on the disk by a newer version; this one acknowledges nothing of it."""
+    writer = ManualWriter()
+    b = Solo(tmp_path, writer=writer)
+
+    def unknown(level: int) -> None:
+        raise NewerLog(level + 1)
+
+    monkeypatch.setattr("raftsched.raft.replica.check_level", unknown)
+    meta, data = snapshot(tmp_path, 40, 1)
+    b.feed("a", *whole(meta, data, 1))
+    while writer.jobs:
+        writer.run()
+        b.settle()
+    assert [type(error) for error in b.fatal] == [NewerLog]
     assert b.take(codec.AppendAnswer) == []
 
 
