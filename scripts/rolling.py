@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 import tempfile
 from pathlib import Path
@@ -33,6 +34,8 @@ def main() -> int:
         help="with --upgrade: from this release to this checkout, and not from here to a made-up version",
     )
     parser.add_argument("--straight", action="store_true", help="with --upgrade: without the way back")
+    parser.add_argument("--kill", action="store_true", help="with --upgrade: by SIGKILL, also while a node starts")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32), help="of --kill")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="raftsched-rolling-") as directory:
         flags = ("--grace", f"{args.grace:g}s")
@@ -45,7 +48,10 @@ def main() -> int:
             for node in cluster.nodes:
                 node.source = before.source
             with cluster:
-                found = run_upgrade(cluster, before, after, args.run, note, back=not args.straight)
+                kill = random.Random(args.seed) if args.kill else None  # nosec B311
+                if args.kill:
+                    note(f"seed {args.seed}")
+                found = run_upgrade(cluster, before, after, args.run, note, back=not args.straight, kill=kill)
     print(found.summary())
     for line in found.notes:
         print(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 from tests.support.cluster import Cluster, NodeProcess
 
 JOBS = Path(__file__).parent / "jobs"
+START_S = 2.0  # within which a start is interrupted
 ACTIVE = ("WAITING", "LAUNCHED", "RUNNING", "RETRYING")
 # Is sent SIGTERM, for it has a handler, and finishes what it is at. Then it ends at once: an interpreter that shuts
 # down takes its handlers away first, and a signal that comes so late would end it.
@@ -65,8 +67,21 @@ def start_jobs(cluster: Cluster, seconds: float) -> dict[str, str]:
     return made
 
 
-def restart(cluster: Cluster, node: NodeProcess, found: Found, note: Callable[[str], None]) -> None:
-    """Ends a node by SIGTERM and starts it again, and waits until it may run jobs."""
+def restart(
+    cluster: Cluster, node: NodeProcess, found: Found, note: Callable[[str], None], *, kill: random.Random | None = None
+) -> None:
+    """Ends a node by SIGTERM and starts it again, and waits until it may run jobs. `kill`: by SIGKILL, and at a random
+    moment of its first start once more."""
+    if kill is not None:
+        node.kill()
+        node.start()
+        lived = kill.uniform(0, START_S)
+        time.sleep(lived)
+        node.kill()
+        found.counts["killed"] += 2
+        note(f"{node.id} was killed, and {lived:.2f} s after its start again")
+        _start(cluster, node)
+        return
     began = time.monotonic()
     code = node.terminate(60)
     took = time.monotonic() - began
@@ -74,6 +89,10 @@ def restart(cluster: Cluster, node: NodeProcess, found: Found, note: Callable[[s
     note(f"{node.id} stopped in {took:.1f} s, exit {code}")
     if code != 0:
         found.wrong.append(f"{node.id} ended with exit code {code}")
+    _start(cluster, node)
+
+
+def _start(cluster: Cluster, node: NodeProcess) -> None:
     node.start()
     cluster.wait_ready()
     cluster.wait("its session", lambda: session_open(cluster, node.id))
@@ -101,13 +120,16 @@ def account(name: str, rows: list[dict[str, Any]], found: Found) -> None:
         if row["state"] != "SUCCEEDED":
             why = f"{row['state']} {row['reason']} {row['error']}"
             found.wrong.append(f"{name} {row['scheduled_at']}: {why} {outcomes}")
-        for outcome in ("failed", "timed_out", "lost"):
+        killed = found.counts["killed"] > 0
+        found.counts["attempts lost"] += outcomes.count("lost") if killed else 0
+        for outcome in ("failed", "timed_out", *(() if killed else ("lost",))):
             if outcome in outcomes:
                 found.wrong.append(f"{name} {row['scheduled_at']}: an attempt {outcome}: {outcomes}")
         begun = sum(attempt["started_at"] is not None for attempt in row["attempts"])
         found.counts["attempts begun"] += begun
-        found.counts["handed back after they began"] += max(0, begun - 1)
-        if begun > 1:
+        again = 0 if killed else max(0, begun - 1)
+        found.counts["handed back after they began"] += again
+        if again:
             found.notes.append(f"handed back after it began: {name} {row['scheduled_at']}: {row['attempts']}")
         found.counts["handed back before that"] += len(row["attempts"]) - max(1, begun)
 

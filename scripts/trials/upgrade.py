@@ -6,6 +6,7 @@ From a released version to this one; or from this one to a copy that knows one l
 
 from __future__ import annotations
 
+import random
 import shutil
 import threading
 import time
@@ -86,10 +87,17 @@ class Writer:
 
 
 def run_upgrade(
-    cluster: Cluster, before: Version, after: Version, seconds: float, note: Callable[[str], None], *, back: bool = True
+    cluster: Cluster,
+    before: Version,
+    after: Version,
+    seconds: float,
+    note: Callable[[str], None],
+    *,
+    back: bool = True,
+    kill: random.Random | None = None,
 ) -> Found:
     """All nodes run the version before. Takes them to the one after it, back if that is asked for, and there for
-    good."""
+    good. `kill`: each is ended by SIGKILL, and once more while it starts."""
     found = Found()
     made = start_jobs(cluster, seconds)
     with Writer(cluster) as writer:
@@ -98,7 +106,7 @@ def run_upgrade(
             note(f"to the version that knows level {version.level}")
             for node in cluster.nodes:
                 node.source = version.source
-                restart(cluster, node, found, note)
+                restart(cluster, node, found, note, kill=kill)
             cluster.wait("the leader to know all levels", lambda at=version.level: _levels(cluster) == [at] * 3)
             if cluster.leader().get("/v1/cluster")["level"] != before.level:
                 found.wrong.append("the level rose though it is held")

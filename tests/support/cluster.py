@@ -49,6 +49,8 @@ class NodeProcess(ApiNode):
             environment = self.cluster.environment
             if self.source is not None:
                 environment = {**environment, "PYTHONPATH": str(self.source)}
+                if os.geteuid() != 0 and self.cluster.as_myself:
+                    environment["RAFTSCHED_JOBS_AS_NODE"] = "true"  # for 0.2.0, which has no such flag, says nothing
             started("node")
             self.process = subprocess.Popen(
                 self.command(*flags),
