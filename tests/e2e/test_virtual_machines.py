@@ -20,7 +20,7 @@ pytestmark = pytest.mark.e2e
 PAGE = (PACKAGE / "docs" / "virtual-machines.md").read_text()
 UNIT = (PACKAGE / "deploy" / "systemd" / "raftsched.service").read_text()
 OWN = "your own machine"
-VERSIONS = ("0.2.0", "0.3.0")  # of the page's wheels
+VERSIONS = ("0.3.0", "0.4.0")  # of the page's wheels
 SERVICE = re.compile(r"^systemctl (?:enable --now|restart) raftsched\n", re.MULTILINE)
 DOCTOR = re.compile(r"^(raftsched doctor.*)$", re.MULTILINE)
 PYTHON3 = f"""\
@@ -115,7 +115,7 @@ def test_from_nothing_to_a_cluster_that_is_upgraded(machines: dict[str, Machine]
 
     ((_, block),) = commands("Upgrading")
     work(machines["n2"], block)
-    assert (machines["n2"].root / "opt" / "raftsched").readlink() == Path("raftsched-0.3.0")
+    assert (machines["n2"].root / "opt" / "raftsched").readlink() == Path("raftsched-0.4.0")
 
     ((_, block),) = commands("Renewing")
     seen = [certificates(nodes)]
