@@ -30,7 +30,6 @@ RETRY = {
     "delays": ["1s", "5s", "15s", "30s", "1m", "2m", "5m", "10m", "15m", "30m"],  # about an hour without a broker
     "on": ["failed", "timed_out"],
 }
-OFTEN = timedelta(hours=1)  # what is due more often is not sent later than this
 GRID = "2000-01-01T00:00:00Z"  # the beginning of all periods that are relative
 
 
@@ -129,8 +128,6 @@ def _job(name: str, wanted: Wanted, application: Application, now_ms: int, notes
         trigger["ends_at"] = instant(ends_ms)
     elif isinstance(expires, int | float) and expires >= 1:
         job["expires"] = format_duration(int(expires * 1000))
-    elif _often(entry.schedule):
-        job["expires"] = "1h"
     more = [dict(application.more.get(key, {})) for key in ("*", str(entry.name))]
     found = {**job, **wanted.fields, **more[0], **more[1]}
     found["trigger"] = {**trigger, **more[0].get("trigger", {}), **more[1].get("trigger", {})}
@@ -184,10 +181,3 @@ def _trigger(due: Any, zone: str, now_ms: int, notes: Notes) -> dict[str, Any]:
     raise Unmapped(
         f"its schedule is a {kind.__module__}.{kind.__qualname__}; use a period, a crontab or a clocked time"
     )
-
-
-def _often(due: Any) -> bool:
-    """Returns whether it is due more than once in an hour."""
-    if isinstance(due, crontab):
-        return len(due.minute) > 1
-    return isinstance(due, schedule) and due.run_every < OFTEN

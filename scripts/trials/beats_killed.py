@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -102,6 +103,9 @@ def run_beats(
         "TRIAL_TIMES": str(times),
         "TRIAL_DATA": str(cluster.directory / "beats"),
     }
+    # On a machine with much else to do the due times come faster than they are sent.
+    told = cluster.leader().request("PATCH", "/v1/cluster/settings", {"start_deadline": "1d"})
+    assert told.status == 200, told.body
     found, meter = Found(), Meter(cluster)
     all_beats = [Beat(number, environment, cluster.directory) for number in range(1, beats + 1)]
     began = time.monotonic()
@@ -119,7 +123,7 @@ def run_beats(
         codes = [
             beat.end(kill=False) for beat in all_beats if beat.process is not None and beat.process.returncode is None
         ]
-    found.wrong += [f"a beat ended with {code} after SIGTERM" for code in codes if code]
+    found.wrong += [f"a beat ended with {code} after SIGTERM" for code in codes if code not in (0, -signal.SIGTERM)]
     due = entries * times
     found.cpu_ms = {
         "beats": 1000 * sum(beat.cpu_s for beat in all_beats) / due,

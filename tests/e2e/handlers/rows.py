@@ -10,7 +10,9 @@ from django.conf import settings
 
 settings.configure(
     INSTALLED_APPS=["django_celery_beat"],
-    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": os.environ["ROWS"]}},
+    DATABASES={
+        "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": os.environ["ROWS"], "OPTIONS": {"timeout": 60}}
+    },
     DEFAULT_AUTO_FIELD="django.db.models.AutoField",
     USE_TZ=True,
     TIME_ZONE="UTC",

@@ -55,7 +55,6 @@ def test_an_entry_becomes_a_job_of_its_application() -> None:
             "timeout": "1m",
             "retry": RETRY,
             "labels": {LABEL: "shop"},
-            "expires": "1h",
         }
     }
     assert found.notes == [("Nightly Sync", "its name is 'shop.nightly-sync' here")]
@@ -113,10 +112,8 @@ def test_less_than_a_second_is_a_second_and_told() -> None:
 @pytest.mark.parametrize(
     ("due", "expires", "becomes"),
     [
-        (60.0, None, "1h"),
-        (3600.0, None, None),
+        (60.0, None, None),
         (crontab(minute=0), None, None),
-        (crontab(minute="0,30"), None, "1h"),
         (60.0, 90, "1m30s"),
         (60.0, timedelta(minutes=5), "5m"),
         (86_400.0, 600.0, "10m"),
