@@ -70,7 +70,7 @@ def say(line: str) -> None:
 
 
 class Installing:
-    """Gets Chromium, Prometheus, Helm and Redis in the background. Tests that need one wait; without it they are skipped."""
+    """Gets Chromium, Prometheus, Helm and Redis meanwhile. Tests that need one wait for it, or are skipped."""
 
     def __init__(self) -> None:
         self._over: set[str] = set()

@@ -20,7 +20,9 @@ ROLLING = Path(__file__).resolve().parents[2] / "scripts" / "rolling.py"
 # The last release; and where it knows all levels of this version, the last one from which the level rises.
 FROM = dict.fromkeys((RELEASES[-1], [release for release in RELEASES if release.level < newest_level()][-1]))
 HOW: tuple[tuple[str, ...], ...] = ((), ("--kill",))
-WAYS: list[object] = [pytest.param(release, how, id="".join((release.version, *how))) for release in FROM for how in HOW]
+WAYS: list[object] = [
+    pytest.param(release, how, id="".join((release.version, *how))) for release in FROM for how in HOW
+]
 
 
 @pytest.mark.parametrize("release, how", some(WAYS))
