@@ -49,7 +49,10 @@ class Connection(NamedTuple):
         """Returns what the environment says, as for the command line. Raises ClientError, LookupError, ValueError."""
         context = usual()
         token = of_environment(environ) or context.token
-        own = {f"RAFTSCHED_{end}": environ.get(f"RAFTSCHED_WORKER_{end}", "") for end in ("TOKEN", "TOKEN_FILE")}
+        own = {
+            "RAFTSCHED_TOKEN": environ.get("RAFTSCHED_WORKER_TOKEN", ""),
+            "RAFTSCHED_TOKEN_FILE": environ.get("RAFTSCHED_WORKER_TOKEN_FILE", ""),
+        }
         trust = from_environment(environ).over(context.trust)
         return Connection(context.server, token, of_environment(own) or token, trust)
 

@@ -59,7 +59,7 @@ SUBJECTS = (
     Subject(
         ("raftsched/celery/",),
         ("tests/unit/celery", *_e2e("celery")),
-        "`./scripts/celery-beats`",
+        "`./scripts/beats`",
     ),
     Subject(
         ("raftsched/output/",),

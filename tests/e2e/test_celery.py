@@ -219,7 +219,7 @@ def test_a_run_follows_the_task_that_it_sends(
 
 
 def test_each_due_time_is_sent_though_beats_and_leaders_are_killed(broker: str, queue: redis.Redis) -> None:
-    """A bounded share of scripts/celery-beats."""
+    """A bounded share of scripts/beats."""
     seed = secrets.randbits(32)
     print(f"seed {seed}")
     with Cluster(3) as nodes:
