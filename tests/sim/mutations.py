@@ -131,9 +131,9 @@ MUTATIONS: dict[str, Mutation] = {
     "level_known_to_all": Mutation((RAISED_UNKNOWN,), "versions"),
     "level_known_to_silent_ones": Mutation((RAISED_UNKNOWN,), "versions"),
     "held_level_stays": Mutation((RAISED_HELD,), "versions"),
-    "older_nodes_stop": Mutation((GOES_ON,), "versions"),
-    "older_nodes_refuse_snapshots": Mutation((GOES_ON,), "versions"),
-    "older_nodes_refuse_stores": Mutation((GOES_ON,), "versions"),
+    "older_nodes_stop": Mutation((GOES_ON,), "too-old"),
+    "older_nodes_refuse_snapshots": Mutation((GOES_ON,), "too-old"),
+    "older_nodes_refuse_stores": Mutation((GOES_ON,), "too-old"),
     "later_rows_wait": Mutation((OTHER_STATE,), "versions"),
 }
 

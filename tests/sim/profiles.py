@@ -221,6 +221,13 @@ PROFILES: dict[str, Profile] = {
         start_s=4.0,
     ),
     # made for single guards: see mutations.py
+    "too-old": Profile(
+        faults={"upgrade_all": 3, "late_downgrade": 6, "kill": 1},
+        swarm=False,
+        first_fault_s=2.0,
+        versions=True,
+        options=SNAPSHOTS,
+    ),
     "votes": Profile(
         faults={"vote_kill": 6, "kill_leader": 4, "isolate": 2, "hand_over": 2},
         swarm=False,
