@@ -104,12 +104,8 @@ class VersionsWorld(World):
             except Violation:
                 return  # the run ends at the next step
         machine.change(self.newer)
-        self.scheduler.after(self._operator.uniform(0.2, 3), self._start_newer, machine)
-
-    def _start_newer(self, machine: Machine) -> None:
-        """A store that is refused leaves its tables open until its process ends, which here it does not."""
-        gc.collect()
-        machine.start()
+        machine.refused = True
+        self.scheduler.after(self._operator.uniform(0.2, 3), machine.start)
 
     # ------------------------------------------------------------ the calm
 
@@ -174,6 +170,7 @@ class VersionsMachine(Machine):
     def __init__(self, world: VersionsWorld, name: str, rng: random.Random, directory: Path) -> None:
         super().__init__(world, name, rng, directory)
         self.code = world.older
+        self.refused = False  # it stopped as too old
         self._knew = -100.0  # when it last ran the newer version
         self._room: LevelRoom | None = None
 
@@ -193,6 +190,13 @@ class VersionsMachine(Machine):
         if self.running and self.code is self._world.newer:
             self._knew = self._world.scheduler.now
         super().kill(power)
+
+    def start(self) -> None:
+        """A store that was refused leaves its tables open until its process ends, which here it does not."""
+        if self.refused:
+            self.refused = False
+            gc.collect()
+        super().start()
 
     def failed(self, error: Exception) -> None:
         """A part of it that only stands in for the product's is broken."""
