@@ -135,7 +135,8 @@ class Place:
         assert wait_final(self.cluster, node, instance)["state"] == "SUCCEEDED"
 
     def put_secret(self) -> None:
-        self.ask("PUT", "/v1/namespaces/billing/secrets/smtp", {"value": "of nothing"})
+        for secret in ("billing/secrets/smtp", "default/secrets/broker", "default/secrets/results"):
+            self.ask("PUT", f"/v1/namespaces/{secret}", {"value": "of nothing"})
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
         """Runs it. A command that does not end is killed with all that it started, which would keep the pipes open."""

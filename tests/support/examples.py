@@ -24,6 +24,7 @@ SHOWN = (  # how blocks begin that show something instead of saying what to do
     '{"at": "20',  # a line of the log: tests/e2e/test_watch.py
     '{\n  "mcpServers"',  # settings of other programs: tests/unit/docs/test_mcp.py
     '{\n  "servers"',
+    "image:",  # values of the chart: tests/unit/docs/test_chart.py
     "scrape_configs:",  # of Prometheus: tests/e2e/test_watch.py starts one
     "rule_files:",
     "receivers:",  # of a collector of OpenTelemetry
@@ -67,6 +68,7 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "raftsched certs init --dir /etc": "tests/e2e/test_three_machines.py",
     "for n in 1 2 3; do raftsched certs": "tests/e2e/test_three_machines.py",
     "raftsched node --id n2": "tests/e2e/test_three_machines.py",
+    "celery -A shop beat": "tests/e2e/test_celery.py",
     "scp n1:": "tests/e2e/test_three_machines.py",
     "raftsched contexts set prod https://": "tests/e2e/test_three_machines.py",
     "raftsched cluster members add": "tests/e2e/test_membership.py",
