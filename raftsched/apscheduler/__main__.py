@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import redirect_stdout
 
 import click
 
@@ -35,15 +36,24 @@ def export_(url: str, module: str | None, table: str | None) -> None:
       raftsched jobs import jobs.json --handler-template 'python:{module}:{function}' --dry-run
     """
     try:
-        found = export(open_store(url, table), main=module)
+        with redirect_stdout(sys.stderr):  # what the program prints when it is imported is none of the export
+            found = export(open_store(url, table), main=module)
     except ImportError as error:
         raise click.ClickException(f"{error}: what this store needs is not installed") from None
     except Exception as error:  # of any database
         raise click.ClickException(
-            f"{url} cannot be read: {str(error).splitlines()[0] if str(error) else error!r}"
+            f"{_shown(url)} cannot be read: {str(error).splitlines()[0] if str(error) else error!r}"
         ) from None
     json.dump(found, sys.stdout, indent=1)
     sys.stdout.write("\n")
+
+
+def _shown(url: str) -> str:
+    """Returns the URL without a password."""
+    user, at, place = url.rpartition("@")
+    if not at or "://" not in user:
+        return url
+    return f"{user[: user.index('://') + 3]}***@{place}"
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def _function(reference: str) -> Callable[..., Any] | None:
     """Returns what a reference names; None where it cannot be imported here."""
     try:
         found = ref_to_obj(reference)
-    except Exception:  # importing runs the program's code, and that may fail in any way
+    except (Exception, SystemExit):  # importing runs the program's code, and that may fail in any way, and end
         return None
     return found if callable(found) else None
 

@@ -85,23 +85,33 @@ class _Stored:
 
 def _read(store: BaseJobStore) -> list[_Stored]:
     """All jobs of a store. APScheduler deletes each job that it cannot restore, such as one whose function is not
-    installed here. So a copy of the store reads with a Job that needs no function, and never fails."""
+    installed here. So a copy of the store reads with a Job that needs no function, and never fails: what ends the
+    program, such as Ctrl-C, would delete a job, too, and is raised when all are read."""
     reading = copy(store)
     restore = getattr(type(store), "_reconstitute_job", None)
     if restore is None:  # it has the jobs themselves, in memory
         return [_of(job) for job in reading.get_all_jobs()]
+    ended: list[KeyboardInterrupt] = []
     plain = FunctionType(restore.__code__, {**restore.__globals__, "Job": _Stored}, restore.__name__)
 
     def taken(state: Any) -> _Stored:
+        if ended:
+            return _Stored()
         try:
             found: _Stored = plain(reading, state)
             found.state["trigger"]  # each job has one
-        except Exception as error:  # whatever a pickle raises
+        except KeyboardInterrupt as error:
+            ended.append(error)
+            return _Stored()
+        except BaseException as error:  # whatever a pickle raises, also SystemExit
             return _Stored(f"{type(error).__name__}: {error}")
         return found
 
     reading._reconstitute_job = taken
-    return list(reading.get_all_jobs())
+    found = list(reading.get_all_jobs())
+    if ended:
+        raise ended[0]
+    return found
 
 
 def _of(job: Job) -> _Stored:
@@ -125,4 +135,7 @@ def _state(job: Job) -> dict[str, Any]:
 def _described(stored: _Stored, main: str | None) -> dict[str, Any]:
     if stored.why:
         return {"problem": f"it cannot be read: {stored.why[:200]}"}
-    return described_job(stored.state, main)
+    try:
+        return described_job(stored.state, main)
+    except Exception as error:  # a state that is no job's: whatever a pickle has made
+        return {"problem": f"it cannot be read: {f'{type(error).__name__}: {error}'[:200]}"}

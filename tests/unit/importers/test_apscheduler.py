@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import pickle
 import subprocess
 import sys
@@ -245,6 +246,67 @@ def test_an_export_changes_nothing_where_apscheduler_itself_would_delete(store: 
     assert len(rows(store)) == 2
     opened._logger.propagate = True
     opened.shutdown()
+
+
+class Ends:
+    """What a pickle may do that is no Exception."""
+
+    def __init__(self, how: type[BaseException]) -> None:
+        self.how = how
+
+    def __reduce__(self) -> Any:
+        return _end, (self.how,)
+
+
+def _end(how: type[BaseException]) -> None:
+    raise how("by a pickle")
+
+
+def put(url: str, **states: Any) -> None:
+    opened = open_store(url)
+    with opened.engine.begin() as connection:
+        for name, state in states.items():
+            made = opened.jobs_t.insert().values(id=name, next_run_time=1.0, job_state=pickle.dumps(state))
+            connection.execute(made)
+    opened.shutdown()
+
+
+def test_a_pickle_that_ends_the_program_deletes_nothing(store: str) -> None:
+    nothing = {"version": 1, "trigger": 1, "next_run_time": None}
+    put(store, ends=Ends(SystemExit), text="x", number=nothing)
+    before = rows(store)
+    told = [job["problem"] for job in export(store)["jobs"] if "problem" in job]
+    assert "it cannot be read: SystemExit: by a pickle" in told
+    assert "it cannot be read: KeyError: 'args'" in told
+    assert rows(store) == before
+    put(store, a_key=Ends(KeyboardInterrupt))
+    before = rows(store)
+    with pytest.raises(KeyboardInterrupt):
+        export(store)
+    assert rows(store) == before
+
+
+def test_what_the_program_prints_or_ends_with_is_none_of_the_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/jobs.sqlite"
+    scheduler = BackgroundScheduler(jobstores={"default": SQLAlchemyJobStore(url=url)}, timezone="UTC")
+    scheduler.start(paused=True)
+    job = scheduler.add_job(send, "cron", hour=2, id="job", args=[7])
+    scheduler.shutdown()
+    (tmp_path / "loud.py").write_text('print("welcome")\nraise SystemExit("usage")\n')
+    put(url, loud={**job.__getstate__(), "id": "loud", "func": "loud:send"})
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    done = run("export", url)
+    assert done.returncode == 0, done.stderr
+    assert "welcome" in done.stderr
+    assert {job["id"] for job in json.loads(done.stdout)["jobs"]} == {"job", "loud"}
+
+
+def test_an_error_shows_no_password() -> None:
+    failed = CliRunner().invoke(main, ["export", "redis://me:s3cret@127.0.0.1:1/0"])
+    assert failed.exit_code == 1
+    assert "redis://***@127.0.0.1:1/0 cannot be read" in failed.output
 
 
 def test_the_command_writes_what_the_import_takes(store: str, tmp_path: Path) -> None:
