@@ -120,7 +120,7 @@ def _by_name(function: Callable[..., Any] | None, args: list[Any], kwargs: dict[
 def _unsaid(value: Any) -> str | None:
     """Why a value is not the same after JSON; None: it is."""
     try:
-        again = json.loads(json.dumps(value, allow_nan=False))
+        again = json.loads(json.dumps(value, allow_nan=False, ensure_ascii=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
         return f"are no values of JSON ({str(error)[:120]})"
     return None if again == _lists(value) else "are others after JSON, which has text for keys"

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from celery.utils.log import get_logger
 
-from raftsched.celery.entries import LABEL, Application, Jobs
+from raftsched.celery.entries import LABEL, OFF, Application, Jobs
 from raftsched.client.contexts import usual
-from raftsched.client.errors import ClientError, InvalidError, UnavailableError, UnknownOutcomeError
+from raftsched.client.errors import ConflictError, InvalidError, NotFoundError, UnavailableError, UnknownOutcomeError
 from raftsched.client.sync.loop import LoopThread
 from raftsched.client.token_file import TokenFile, of_environment
 from raftsched.client.trust import Trust, from_environment
@@ -25,6 +26,9 @@ from raftsched.handlers import run_variables
 
 if TYPE_CHECKING:
     from raftsched.client.aio import AsyncClient
+    from raftsched.client.models import Created
+    from raftsched.client.models_generated import Job
+    from raftsched.client.spec_generated import JobSpec
 
 AGAIN_S = (1.0, 30.0)  # between two tries to reach the cluster: first, most
 AT_ONCE = 8  # jobs that are sent at one time
@@ -207,9 +211,15 @@ class BeatWorker:
         async def put(name: str) -> None:
             async with slots:
                 try:
-                    made = await client.jobs.put(f"{namespace}/{name}", jobs.specs[name])
-                except InvalidError as error:
+                    there = before.get(name)
+                    if there is not None and name in jobs.resumed and _is_for_another_time(there, jobs.specs[name]):
+                        await _unless_gone(client.jobs.delete(there))
+                        there = None
+                    made = await self._put(client, there, jobs.specs[name])
+                except (InvalidError, ConflictError) as error:
                     log.error("the cluster refuses the job %s: %s", name, error.detail)
+                    if jobs.skips:
+                        return
                     raise
                 if name in jobs.resumed and made.state in ("NEW", "SUSPENDED"):
                     await client.jobs.resume(made)
@@ -219,10 +229,53 @@ class BeatWorker:
         if gone and not jobs.specs:
             log.warning("the schedule is empty, and its %d jobs stay: delete them, if that is meant", len(gone))
             gone = []
+        # Its last time was moved into the past: the job has other times yet.
+        gone += [job for name, job in before.items() if name in jobs.over and _is_due_later(job, jobs.at_ms)]
         for job in gone:
-            try:
-                await client.jobs.delete(job)
-            except ClientError as error:
-                if error.status != 404:
-                    raise
+            await _unless_gone(client.jobs.delete(job))
+        for name in jobs.kept - jobs.over:
+            if name in before and before[name].state == "SCHEDULED":
+                await _unless_gone(client.jobs.pause(before[name]))
         log.info("%d entries are jobs of the cluster, %d jobs without an entry are deleted", len(jobs.specs), len(gone))
+
+    async def _put(self, client: AsyncClient, before: Job | None, spec: JobSpec) -> Job | Created:
+        """Makes a job as its entry says. Raises ConflictError: it is there, and no beat of this application made it."""
+        application, ref = self._application, f"{self._application.namespace}/{spec['name']}"
+        if before is None:
+            try:
+                return await client.jobs.create(spec)
+            except ConflictError as error:
+                if error.code != "name-taken":
+                    raise
+            there = await client.jobs.get(ref)
+            if application.name != (there.labels or {}).get(LABEL) and there.handler != {"call": application.handler}:
+                raise ConflictError(
+                    "name-taken",
+                    f"it is there already, and no beat of {application.name} made it; rename the entry, or delete the"
+                    " job if nobody needs it",
+                    status=409,
+                )
+        return await client.jobs.put(ref, spec)
+
+
+def _is_due_later(job: Job, now_ms: int) -> bool:
+    return job.state == "SCHEDULED" and job.next_fire_at is not None and job.next_fire_at.timestamp() * 1000 > now_ms
+
+
+def _is_for_another_time(job: Job, spec: JobSpec) -> bool:
+    """Returns whether a job whose one time is over was since given another one: a row that was enabled again, or whose
+    clock was set."""
+    if job.state != "EXPIRED" or job.active:
+        return False
+    asked, had = spec.get("trigger", {}).get("at"), (job.trigger or {}).get("at")
+    if asked and had:
+        return datetime.fromisoformat(str(asked)) != datetime.fromisoformat(str(had))
+    return OFF in (job.labels or {})
+
+
+async def _unless_gone(change: Awaitable[Any]) -> None:
+    """Does it to a job that another beat may have deleted meanwhile."""
+    try:
+        await change
+    except NotFoundError:
+        return

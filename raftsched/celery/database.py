@@ -42,6 +42,7 @@ class DatabaseScheduler(Scheduler):
 
     def take_refused(self, jobs: Jobs) -> None:
         """Tells of rows that cannot be jobs: somebody may write one at any time, and it does not stop the others."""
+        jobs.skips = True
         for name, why in jobs.refused:
             log.error("the row %s is not sent: %s", name, why)
 
@@ -59,7 +60,8 @@ class DatabaseScheduler(Scheduler):
         result = super().send_due(params, run)
         try:
             close_old_connections()
-            PeriodicTask.objects.filter(name=params["entry"], one_off=True).update(enabled=False)
+            if PeriodicTask.objects.filter(name=params["entry"], one_off=True, enabled=True).update(enabled=False):
+                PeriodicTasks.update_changed()
         except (DatabaseError, InterfaceError) as error:
             log.error("the row %s stays enabled, though its one task was sent: %s", params["entry"], error)
         return result

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from raftsched.client.spec_generated import JobSpec
 
 LABEL = "celery-beat"  # whose value is the application: so a beat finds the jobs that it made
+OFF = "celery-beat-off"  # of a row for one time that is disabled: when it is enabled again, its one time begins anew
 OWN_BYTES = 16 * 1024  # of JSON; what is larger is not put into a job
 RETRY = {
     "delays": ["1s", "5s", "15s", "30s", "1m", "2m", "5m", "10m", "15m", "30m"],  # about an hour without a broker
@@ -54,6 +55,9 @@ class Jobs:
     refused: list[tuple[str, str]] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
     kept: set[str] = field(default_factory=set)  # names of jobs that are not made, and not deleted where they are
+    over: set[str] = field(default_factory=set)  # those of `kept` whose last time is past
+    at_ms: int = 0  # when they were read
+    skips: bool = False  # what the cluster refuses is told, and does not keep it from making the others
 
 
 class _Over(Exception):
@@ -77,7 +81,7 @@ class Application:
 
 def jobs_of(found: Iterable[Wanted], application: Application, now_ms: int) -> Jobs:
     """Returns a job for each entry that can be one; of the others why not."""
-    jobs, names = Jobs(), Names()
+    jobs, names = Jobs(at_ms=now_ms), Names()
     for wanted in found:
         notes, title, name = Notes(), str(wanted.entry.name), ""
         try:
@@ -91,6 +95,7 @@ def jobs_of(found: Iterable[Wanted], application: Application, now_ms: int) -> J
         except _Over as error:
             jobs.notes.append((title, str(error)))
             jobs.kept.add(name)
+            jobs.over.add(name)
             continue
         if wanted.enabled:
             jobs.resumed.add(name)
@@ -132,6 +137,8 @@ def _job(name: str, wanted: Wanted, application: Application, now_ms: int, notes
     found = {**job, **wanted.fields, **more[0], **more[1]}
     found["trigger"] = {**trigger, **more[0].get("trigger", {}), **more[1].get("trigger", {})}
     found["labels"] = {**found["labels"], LABEL: application.name}
+    if wanted.enabled is False and "max_runs" in wanted.trigger:
+        found["labels"][OFF] = "true"
     return cast("JobSpec", found)
 
 
@@ -144,7 +151,7 @@ def _params(entry: ScheduleEntry, options: Mapping[str, Any]) -> dict[str, Any]:
         "options": {name: _option(value) for name, value in options.items()},
     }
     try:
-        fits = len(json.dumps(said, allow_nan=False)) <= OWN_BYTES
+        fits = len(json.dumps(said, allow_nan=False, ensure_ascii=False).encode()) <= OWN_BYTES
     except (TypeError, ValueError, RecursionError):
         fits = False
     if not fits:

@@ -134,7 +134,7 @@ def test_a_time_of_expiry_ends_the_job_and_one_that_is_past_makes_none() -> None
     assert "expired at 2027-01-01" in over.notes[0][1]
 
 
-@pytest.mark.parametrize("value", [BeatLazyFunc(datetime.now), {1, 2}, float("nan"), "x" * (OWN_BYTES + 1)])
+@pytest.mark.parametrize("value", [BeatLazyFunc(datetime.now), {1, 2}, float("nan"), "x" * (OWN_BYTES + 1), "\ud800"])
 def test_what_is_not_json_or_large_stays_in_the_configuration(value: Any) -> None:
     assert job(args=[value])["params"] == {"entry": "one", "task": "shop.task", "own": True}
 
