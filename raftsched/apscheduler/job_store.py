@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from apscheduler.job import Job
 from apscheduler.jobstores.base import ConflictingIdError, JobLookupError, TransientJobError
 from apscheduler.jobstores.memory import MemoryJobStore
+from apscheduler.triggers.date import DateTrigger
 
 from raftsched.apscheduler.describing import described_job
 from raftsched.client.errors import ConflictError, NotFoundError
@@ -63,19 +64,26 @@ class JobStore(MemoryJobStore):  # type: ignore[misc]
         return None
 
     def add_job(self, job: Job) -> None:
-        """Makes the job in the cluster. Raises ConflictingIdError where it has one of this id."""
+        """Makes the job in the cluster. Raises ConflictingIdError where it has one of this id that is not over."""
         body = self._body(job)
-        try:
-            self._client.jobs.create(
-                cast("JobSpec", {**body, "namespace": self._namespace, "name": self._name(job.id)})
-            )
-        except ConflictError:
-            raise ConflictingIdError(job.id) from None
+        spec = cast("JobSpec", {**body, "namespace": self._namespace, "name": self._name(job.id)})
+        for again in (False, True):
+            try:
+                self._client.jobs.create(spec)
+                break
+            except ConflictError:
+                if again or not self._remove_over(job.id):
+                    raise ConflictingIdError(job.id) from None
         self._keep(job)
 
     def update_job(self, job: Job) -> None:
         """Makes the cluster's job the same as this one, which is made where it is not there."""
-        done = self._client.jobs.put(self._ref(job.id), cast("JobSpec", self._body(job)))
+        body = cast("JobSpec", self._body(job))
+        done = self._client.jobs.put(self._ref(job.id), body)
+        if job.next_run_time is not None and done.state == "EXPIRED" and self._remove_over(job.id):
+            done = self._client.jobs.put(
+                self._ref(job.id), body
+            )  # APScheduler would have forgotten the one that is over
         if job.next_run_time is not None and job.id in self._paused and done.state in ("NEW", "SUSPENDED"):
             self._client.jobs.resume(self._ref(job.id))
         self._keep(job)
@@ -100,6 +108,17 @@ class JobStore(MemoryJobStore):  # type: ignore[misc]
         if self._own:
             self._client.close()
 
+    def _remove_over(self, job_id: str) -> bool:
+        """Deletes a job that had all of its runs, as APScheduler does at once. Returns False where it is not over."""
+        try:
+            found = self._client.jobs.get(self._ref(job_id))
+            if found.state != "EXPIRED" or found.active:
+                return False
+            self._client.jobs.delete(found)
+        except NotFoundError:
+            pass
+        return True
+
     def _keep(self, job: Job) -> None:
         if self.lookup_job(job.id) is not None:
             super().remove_job(job.id)
@@ -119,9 +138,13 @@ class JobStore(MemoryJobStore):  # type: ignore[misc]
         """The job as the cluster has it. What differs from APScheduler is logged."""
         if not job.func_ref:
             raise TransientJobError(job.id)
+        name = self._name(job.id)
+        for other in self.get_all_jobs():
+            if other.id != job.id and self._name(other.id) == name:
+                raise ValueError(f"job {job.id!r} would be called {name!r} there, as job {other.id!r} is; rename it")
         notes = Notes()
         state = {name: getattr(job, name) for name in job.__slots__ if name[0] != "_" and hasattr(job, name)}
-        how = How("UTC", "", SystemClock().wall_ms(), self._template, self._namespace)
+        how = How("UTC", "", _as_of(job, SystemClock().wall_ms()), self._template, self._namespace)
         try:
             body = job_of(described_job({**state, "func": job.func_ref}, self._main, job.func), how, notes)
         except Unmapped as error:
@@ -131,3 +154,14 @@ class JobStore(MemoryJobStore):  # type: ignore[misc]
         for note in notes.said:
             self._logger.info('Job "%s": %s', job.id, note)
         return body
+
+
+def _as_of(job: Job, now_ms: int) -> int:
+    """Returns the time for which its trigger is read: one due once that may still start is not past, such as the job of
+    an add_job without trigger, which is due at once."""
+    if type(job.trigger) is not DateTrigger:
+        return now_ms
+    due_ms = int(job.trigger.run_date.timestamp() * 1000)
+    grace = job.misfire_grace_time
+    late = due_ms <= now_ms and (grace is None or now_ms - due_ms <= grace * 1000)
+    return due_ms - 1 if late else now_ms

@@ -49,23 +49,34 @@ def lifespan(
     cluster that it is a client of: addresses, a function that makes a client (raftsched.AsyncClient), or None for the
     cluster of the environment. `inner`: the application's own lifespan, which is entered later and left before, so that
     it may use the client. `wait`: seconds in which a node has to have a leader, and its declared jobs; else the start
-    fails (TimeoutError). None: the application starts at once, and `ready` tells.
+    fails (TimeoutError). None: the application starts at once, and `ready` tells. It is for a node (ValueError).
 
     The client is `client(request)`, and `app.state.raftsched`. At shutdown the node ends its runs within its `grace`.
     Raises StartupError where the node cannot start, such as one whose data directory another process has."""
+
+    if isinstance(source, AsyncClient):
+        raise TypeError(
+            "a client serves one event loop: give lifespan a function that makes it, lambda: AsyncClient(...)"
+        )
+    if wait is not None and not isinstance(source, Node):
+        raise ValueError(
+            "wait is for a node; a client waits as long as its timeout says, and raftsched.starlette.ready tells"
+        )
 
     @asynccontextmanager
     async def with_scheduler(app: Any) -> AsyncIterator[Mapping[str, Any]]:
         async with _entered(source) as found:
             if wait is not None and isinstance(source, Node):
                 await source.ready(wait)
-            app.state.raftsched, app.state.raftsched_readiness = found, _Readiness(found)
+            asked = _Readiness(found)
+            app.state.raftsched, app.state.raftsched_readiness = found, asked
+            state = {"raftsched": found, "raftsched_readiness": asked}  # which mounted applications have, too
             try:
                 if inner is None:
-                    yield {"raftsched": found}
+                    yield state
                 else:
                     async with inner(app) as more:
-                        yield {"raftsched": found, **(more or {})}
+                        yield {**state, **(more or {})}
             finally:
                 del app.state.raftsched, app.state.raftsched_readiness
 
@@ -75,16 +86,20 @@ def lifespan(
 def client(connection: HTTPConnection) -> AsyncClient:
     """Returns the client of the application that a request or web socket is for. For Depends of FastAPI, or to be
     called. RuntimeError where there is none."""
-    found = getattr(connection.state, "raftsched", None) or getattr(connection.app.state, "raftsched", None)
+    found: AsyncClient | None = _found(connection, "raftsched")
     if found is None:
         raise RuntimeError(_MISSING)
-    return found  # type: ignore[no-any-return]
+    return found
+
+
+def _found(connection: HTTPConnection, name: str) -> Any:
+    return getattr(connection.state, name, None) or getattr(connection.app.state, name, None)
 
 
 async def ready(request: Request) -> JSONResponse:
     """Answers 200 when jobs can be made, and 503 when not: for probes, and for whoever balances load. It may be asked
     by anybody, and tells no addresses."""
-    readiness: _Readiness | None = getattr(request.app.state, "raftsched_readiness", None)
+    readiness: _Readiness | None = _found(request, "raftsched_readiness")
     if readiness is None:
         raise RuntimeError(_MISSING)
     why = await readiness.ask()

@@ -85,6 +85,26 @@ def test_calls_of_apscheduler_change_jobs_of_the_cluster(
         scheduler.remove_job("nightly")
 
 
+def test_a_job_without_trigger_runs_at_once_and_its_id_is_free_when_it_is_over(
+    nodes: RunningCluster, scheduler: BackgroundScheduler
+) -> None:
+    made: dict[str, Any] = {"func": "json:dumps", "args": [1], "id": "at once"}
+
+    def over() -> str:
+        wait_until(lambda: job(nodes, "at-once").state == "EXPIRED" and not job(nodes, "at-once").active, "its run")
+        return job(nodes, "at-once").id
+
+    scheduler.add_job(**made)
+    first = over()
+    scheduler.add_job(**made, replace_existing=True)
+    second = over()
+    scheduler.get_job("at once").remove()
+    scheduler.add_job(**made)
+    assert len({first, second, over()}) == 3
+    with pytest.raises(ValueError, match="would be called 'at-once' there, as job 'at once' is"):
+        scheduler.add_job("json:dumps", "interval", hours=1, args=[1], id="AT once", replace_existing=True)
+
+
 def test_what_an_operator_paused_stays_so_when_the_program_starts_again(
     nodes: RunningCluster, scheduler: BackgroundScheduler, tmp_path: Path
 ) -> None:

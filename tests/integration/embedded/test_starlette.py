@@ -81,12 +81,13 @@ async def test_a_client_only_and_a_mounted_application(tmp_path: Path) -> None:
         job = await client(request).jobs.create(name="seen", trigger={"manual": True}, handler={"shell": "true"})
         return JSONResponse({"job": job.id})
 
-    routes = [Route("/readyz", ready), Mount("/inner", Starlette(routes=[Route("/", name)]))]
+    routes = [Route("/readyz", ready), Mount("/inner", Starlette(routes=[Route("/", name), Route("/readyz", ready)]))]
     async with a_node(tmp_path, jobs_as_node=True) as node:
         await node.ready()
         app = Starlette(routes=routes, lifespan=lifespan(node.url))
         async with serving(app) as caller:
             assert (await caller.get("/inner/")).json()["job"]
+            assert (await caller.get("/inner/readyz")).json() == {"ready": True}
             many = await asyncio.gather(*(caller.get("/readyz") for _ in range(20)))
             assert {answer.status_code for answer in many} == {200}
     app = Starlette(routes=routes, lifespan=lifespan(lambda: raftsched.AsyncClient(node.url)))
@@ -131,6 +132,14 @@ async def test_a_node_that_waits_in_vain_does_not_start_the_application(tmp_path
     app = Starlette(routes=[Route("/readyz", ready)], lifespan=lifespan(node))
     async with serving(app) as caller:
         assert (await caller.get("/readyz")).status_code == 503
+
+
+async def test_a_lifespan_refuses_what_it_would_ignore() -> None:
+    with pytest.raises(ValueError, match="wait is for a node"):
+        lifespan("http://127.0.0.1:1", wait=3)
+    async with raftsched.AsyncClient("http://127.0.0.1:1") as made:
+        with pytest.raises(TypeError, match="give lifespan a function that makes it"):
+            lifespan(made)  # type: ignore[arg-type]
 
 
 async def test_an_endpoint_without_a_scheduler_says_what_to_do() -> None:
