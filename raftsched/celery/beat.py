@@ -106,6 +106,9 @@ class Scheduler(CelerysScheduler):  # type: ignore[misc]
         for name, note in jobs.notes:
             log.warning("entry %s: %s", name, note)
         self.take_refused(jobs)
+        names = {"*", *(str(name) for name in self.schedule)}
+        for name in sorted({str(key) for key in self.app.conf.get("raftsched_jobs") or {}} - names):
+            log.warning("raftsched_jobs names %s, and there is no such entry", name)
         return jobs
 
     def _application(self) -> Application:

@@ -51,15 +51,31 @@ def send(
     task_id = task_id_of(run_variables(), number)
     if follow and _no_results(celery):
         raise Fail("follow needs a result backend: set result_backend, or CELERY_RESULT_BACKEND in the job's env")
-    if told.get("sent") != task_id and not (follow and celery.AsyncResult(task_id).ready()):
-        given = {"retry": False, **(options or {}), "task_id": task_id, "headers": headers_of(run_variables(), options)}
+    given = {"retry": False, **(options or {}), "task_id": task_id, "headers": headers_of(run_variables(), options)}
+
+    def sends() -> None:
         with celery.connection_for_write() as connection:
             celery.send_task(task, list(args), dict(kwargs or {}), connection=connection, **given)
+
     if not follow:
+        if told.get("sent") != task_id:
+            sends()
         return {"task_id": task_id}
-    save_state({"number": number, "sent": task_id})
-    progress(text=f"follows task {task_id}")
-    return _followed(celery, task_id, number)
+    result = celery.AsyncResult(task_id)
+    try:
+        with _told_to_end():  # from before it is sent: what may have been sent is revoked
+            if told.get("sent") != task_id and not result.ready():
+                sends()
+            save_state({"number": number, "sent": task_id})
+            progress(text=f"follows task {task_id}")
+            value = result.get(interval=LOOK_S, propagate=False, disable_sync_subtasks=False)
+    except Revoked:
+        result.revoke(terminate=True)
+        raise SystemExit(f"revoked task {task_id}") from None
+    if result.state == "SUCCESS":
+        return {"task_id": task_id, "result": value}
+    save_state({"number": number + 1})
+    raise RuntimeError(f"task {task_id} is {result.state}: {value}")
 
 
 def headers_of(run: Mapping[str, str], options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -70,20 +86,6 @@ def headers_of(run: Mapping[str, str], options: Mapping[str, Any] | None) -> dic
         "raftsched_scheduled_at": run.get("RAFTSCHED_SCHEDULED_AT", ""),
     }
     return {**((options or {}).get("headers") or {}), **found}
-
-
-def _followed(celery: Any, task_id: str, number: int) -> dict[str, Any]:
-    result = celery.AsyncResult(task_id)
-    try:
-        with _told_to_end():
-            value = result.get(interval=LOOK_S, propagate=False, disable_sync_subtasks=False)
-    except Revoked:
-        result.revoke(terminate=True)
-        raise SystemExit(f"revoked task {task_id}") from None
-    if result.state == "SUCCESS":
-        return {"task_id": task_id, "result": value}
-    save_state({"number": number + 1})
-    raise RuntimeError(f"task {task_id} is {result.state}: {value}")
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +13,7 @@ from celery.beat import BeatLazyFunc
 from celery.exceptions import ImproperlyConfigured
 from celery.schedules import schedule
 
-from raftsched.celery import Scheduler
+from raftsched.celery import Scheduler, sending
 from raftsched.celery.beat_worker import Connection
 from raftsched.celery.sending import task_id_of
 
@@ -74,6 +76,34 @@ def test_a_run_sends_its_task_once_and_says_who_sends_it() -> None:
         own.ack()
     with pytest.raises(LookupError, match="has no such entry"):
         scheduler.send_due({"entry": "gone", "task": "shop.task", "own": True}, RUN)
+
+
+def test_a_name_in_raftsched_jobs_that_is_no_entry_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    named: dict[str, Any] = {"*": {}, "one": {}, "tow": {"delivery": "at_most_once"}}
+    Scheduler(application(beat_schedule={"one": {"task": "t", "schedule": 60}}, raftsched_jobs=named))
+    assert [said for said in caplog.messages if "raftsched_jobs" in said] == [
+        "raftsched_jobs names tow, and there is no such entry"
+    ]
+
+
+def test_a_run_that_is_ended_while_it_sends_revokes_what_it_may_have_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    revoked: list[str] = []
+
+    class Sends(Celery):  # type: ignore[misc]
+        def send_task(self, *_: Any, **__: Any) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise AssertionError("it was told to end")
+
+    app = Sends("shop", broker="memory://", backend="cache+memory://", set_as_current=False)
+    monkeypatch.setattr(sending, "_application", lambda place: app)
+    monkeypatch.setattr(sending, "state", dict)
+    monkeypatch.setattr(sending, "run_variables", lambda: RUN)
+    monkeypatch.setattr(
+        "celery.result.AsyncResult.revoke", lambda self, terminate: revoked.append(f"{self.id} {terminate}")
+    )
+    with pytest.raises(SystemExit, match="revoked task"):
+        sending.send("shop.task", follow=True)
+    assert revoked == [f"{task_id_of(RUN)} True"]
 
 
 def test_the_environment_says_where_the_cluster_is_and_with_which_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
