@@ -87,8 +87,9 @@ def jobs_of(found: Iterable[Wanted], application: Application, now_ms: int) -> J
         try:
             name = names.take(job_name(title, f"{application.name}.", notes), f"the entry {title!r}")
             jobs.specs[name] = _job(name, wanted, application, now_ms, notes)
-        except Unmapped as error:
-            jobs.refused.append((title, str(error)))
+        except (Unmapped, TypeError, ValueError, AttributeError, OverflowError) as error:  # a row may have anything
+            why = str(error) if isinstance(error, Unmapped) else f"it cannot be read: {error!r}"
+            jobs.refused.append((title, why))
             if name:
                 jobs.kept.add(name)
             continue

@@ -158,3 +158,11 @@ def test_a_row_says_whether_it_is_paused_and_an_entry_does_not() -> None:
     assert off.specs["shop.one"]["suspended"] is True
     assert (off.resumed, on.resumed) == (set(), {"shop.one"})
     assert on.specs["shop.one"]["trigger"] == {"every": "1m", "max_runs": 1}
+
+
+@pytest.mark.parametrize("wrong", [{"kwargs": [1]}, {"args": 7}, {"options": {"expires": float("inf")}}])
+def test_a_row_of_wrong_values_is_refused_and_the_others_are_not(wrong: dict[str, Any]) -> None:
+    found = read(entry(name="bad", **wrong), entry(name="good"))
+    assert set(found.specs) == {"shop.good"}
+    assert [name for name, _ in found.refused] == ["bad"]
+    assert found.kept == {"shop.bad"}
