@@ -40,7 +40,7 @@ log = get_logger("celery.beat.raftsched")
 
 
 class Connection(NamedTuple):
-    """How the cluster is reached. `worker`: the token with which runs are taken, `token` that with which jobs are
+    """Says how the cluster is reached. `worker`: the token with which runs are taken, `token` that with which jobs are
     made."""
 
     servers: str

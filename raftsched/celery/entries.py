@@ -48,7 +48,7 @@ class Wanted:
 
 @dataclass
 class Jobs:
-    """What became of the entries. `refused` and `notes`: the name of an entry, and a sentence."""
+    """Holds what became of the entries. `refused` and `notes`: the name of an entry, and a sentence."""
 
     specs: dict[str, JobSpec] = field(default_factory=dict)  # by the names of the jobs
     resumed: set[str] = field(default_factory=set)  # names of those that are not left paused
@@ -66,7 +66,7 @@ class _Over(Exception):
 
 @dataclass(frozen=True)
 class Application:
-    """Whose entries they are. `more`: fields of jobs by the names of entries, "*" for all of them."""
+    """Says whose entries they are. `more`: fields of jobs by the names of entries, "*" for all of them."""
 
     name: str
     namespace: str
