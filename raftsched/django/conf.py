@@ -79,6 +79,11 @@ _OF_CLIENTS = {
 }
 
 
+def environment() -> tuple[str, ...]:
+    """Returns the names of the variables that runs see, as the settings have them."""
+    return tuple(given().get("environment") or ())
+
+
 # ------------------------------------------------------------ what is wrong
 
 
@@ -174,6 +179,8 @@ def _handlers(value: Any) -> _Why:
             there = find_spec(module) is not None
         except (ImportError, ValueError):
             there = False
+        except Exception as error:  # of the package that it is in
+            return f"names {module!r}, whose package cannot be imported ({type(error).__name__}: {error})", right
         if not there:
             return f"names {module!r}, and there is no such module", right
     return None
@@ -187,7 +194,11 @@ def _environment(value: Any) -> _Why:
 
 
 def _page(value: Any) -> _Why:
-    if isinstance(value, str) and urlsplit(value).scheme in ("http", "https") and urlsplit(value).netloc:
+    try:
+        parts = urlsplit(value) if isinstance(value, str) else None
+    except ValueError:
+        parts = None
+    if parts is not None and parts.scheme in ("http", "https") and parts.netloc and "@" not in parts.netloc:
         return None
     return f"is {value!r}, and no address", 'Write where browsers find the page: "https://jobs.example.com/ui/".'
 

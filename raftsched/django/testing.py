@@ -47,7 +47,7 @@ def cluster(size: int = 1, **settings: Any) -> Iterator[RunningCluster]:
             )
         names[alias] = str(connection.settings_dict["NAME"])
     before = program.source
-    passed = (ENVIRONMENT_VARIABLE, DATABASES, *conf.given().get("environment", ()))
+    passed = (ENVIRONMENT_VARIABLE, DATABASES, *conf.environment())
     mine = {
         "handlers": ["raftsched.django.found"],
         "python_first": ["raftsched.django.processes"],

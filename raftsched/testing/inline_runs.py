@@ -123,16 +123,16 @@ def _awaited(work: Coroutine[Any, Any, Any]) -> Any:
     """Returns the value of a coroutine. Where asgiref is loaded, as with Django, by its way: so the coroutine's ORM
     sees the transaction of the test."""
     sync: Any = sys.modules.get("asgiref.sync")
-    if sync is not None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        if sync is None:
+            return asyncio.run(work)
 
         async def same() -> Any:
             return await work
 
         return sync.async_to_sync(same)()
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
     found: list[Any] = []
     raised: list[BaseException] = []
 

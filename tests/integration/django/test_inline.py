@@ -55,6 +55,12 @@ def test_what_a_function_raises(project: SimpleNamespace) -> None:
         assert isinstance(runs[0].error, LookupError)
 
 
+async def test_a_coroutine_function_is_enqueued_beside_a_running_loop(project: SimpleNamespace) -> None:
+    with inline() as runs:
+        project.ledger.spoken.enqueue("a")
+    assert runs[0].result == "a!"
+
+
 async def test_coroutines_enqueue(project: SimpleNamespace) -> None:
     with inline() as runs:
         await project.ledger.pack.aenqueue(project.ledger.Order(7))

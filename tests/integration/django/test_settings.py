@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,16 +37,24 @@ from tests.support.ports import closed_port
         ({"environment": "DATABASE_URL"}, "environment is 'DATABASE_URL'", "list of names"),
         ({"environment": ["A=1"]}, "environment is ['A=1']", "list of names"),
         ({"page": "javascript:alert(1)"}, "page is 'javascript:alert(1)'", "where browsers find the page"),
+        ({"handlers": ["broken.tasks"]}, "cannot be imported (RuntimeError: not now)", "Write a list of modules"),
+        ({"page": "http://[::1"}, "page is 'http://[::1'", "where browsers find the page"),
+        ({"page": "https://u:p@x/ui/"}, "and no address", "where browsers find the page"),
         ({"node": "n1"}, "node is 'n1', and no dict", "settings of raftsched node"),
         ({"node": {"dat": "x"}}, "node has 'dat', which is no setting of a node", "Did you mean 'data'?"),
         ({"node": {"env_pass": ["X"]}}, "node has 'env_pass'", "said for all"),
         ({"worker": {"server": "x"}}, "worker has 'server'", "said for all"),
     ],
 )
-def test_what_is_wrong_is_said_with_what_would_be_right(given: Any, text: str, hint: str) -> None:
+def test_what_is_wrong_is_said_with_what_would_be_right(
+    given: Any, text: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from django.core.checks import run_checks
     from django.test import override_settings
 
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "__init__.py").write_text("raise RuntimeError('not now')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
     with override_settings(RAFTSCHED=given):
         (found,) = run_checks(tags=["raftsched"])
     assert found.is_serious()

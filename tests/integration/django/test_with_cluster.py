@@ -162,6 +162,22 @@ def test_the_command_of_a_node(project: SimpleNamespace) -> None:
             os.environ.pop(f"RAFTSCHED_{name}", None)
 
 
+def test_what_the_settings_have_as_none_is_not_said(project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As os.environ.get gives it where a variable is missing."""
+    from django.core.checks import run_checks
+    from django.test import override_settings
+
+    from raftsched.django.management.commands import raftsched as command
+
+    given: Any = {"node": {"id": None}, "environment": None}
+    monkeypatch.delenv("RAFTSCHED_ID", raising=False)
+    monkeypatch.setenv("RAFTSCHED_EXECUTORS", "call")
+    with override_settings(RAFTSCHED=given):
+        assert run_checks(tags=["raftsched"]) == []
+        assert "--env-pass" in command._process("node", [])
+    assert "RAFTSCHED_ID" not in os.environ
+
+
 def test_a_cluster_needs_databases_in_files(project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     from django.core.exceptions import ImproperlyConfigured
     from django.db import connections

@@ -111,12 +111,14 @@ def _process(command: str, rest: Sequence[str]) -> list[str]:
 
     said = conf.given().get(command) or {}
     for name, value in said.items():
+        if value is None:  # as os.environ.get gives it: not said
+            continue
         os.environ.setdefault(f"RAFTSCHED_{name.upper()}", _as_text(name, value))
     _say_executors(rest)
     first = ["--python-first", "raftsched.django.processes", "--handlers", "raftsched.django.found"]
     for path in import_path():
         first += ["--pythonpath", str(path)]
-    for variable in dict.fromkeys((ENVIRONMENT_VARIABLE, *_SEEN, *conf.given().get("environment", ()))):
+    for variable in dict.fromkeys((ENVIRONMENT_VARIABLE, *_SEEN, *conf.environment())):
         first += ["--env-pass", variable]
     return [command, *first, *rest]
 

@@ -30,6 +30,11 @@ async def note_async(number: int) -> Any:
     return await Invoice.objects.filter(number=number).acount()
 
 
+@handler("spoken")
+async def spoken(word: str) -> str:
+    return f"{word}!"
+
+
 @handler("look")
 def look() -> dict[str, Any]:
     """Returns what a run finds: of the run before it, too."""
