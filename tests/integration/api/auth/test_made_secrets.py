@@ -37,6 +37,7 @@ DRAWN = {
     "api/resources/webhook_endpoints.py": "webhook",
     "cli/auth/tokens.py": "token",
     "cli/cluster/bench.py": "a name",
+    "cli/mcp/bounded.py": "a mark",
     "client/wire.py": "Idempotency-Key",
     "objectstore/directory.py": "the name of a file",
     "output/following/store_mark.py": "a mark",
