@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 from raftsched.security.shown import HIDDEN, MADE, SESSION
@@ -19,6 +19,7 @@ _NAMED = (
     r"|[_-]key|x-auth)"
 )
 _SECRET_NAME = re.compile(rf"(?i)[\w.-]*?{_NAMED}")
+_SECRET_FLAG = re.compile(rf"(?i)--?[a-z-]{{0,20}}?{_NAMED}")  # an argument whose value is the next one
 _FILES = frozenset(("tls_key", "raft_key"))  # settings of a node that name files
 _64 = r"A-Za-z0-9+/_-"  # what base64 is written with
 _RANDOM = rf"(?=[{_64}]*[a-z])(?=[{_64}]*[A-Z])(?=[{_64}]*[0-9])"  # letters of both cases, and digits
@@ -74,13 +75,24 @@ def hidden_in(value: Any) -> Any:
     if isinstance(value, dict):
         return {without_secrets(str(name)): _of_field(str(name), inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [hidden_in(inner) for inner in value]
+        return [
+            HIDDEN if _is_flag_of_secret(before, inner) else hidden_in(inner)
+            for before, inner in pairwise((None, *value))
+        ]
     return value
 
 
+def _is_flag_of_secret(before: Any, value: Any) -> bool:
+    """Returns True for what follows an argument such as --password in a list of arguments."""
+    return isinstance(before, str) and isinstance(value, str) and _SECRET_FLAG.fullmatch(before) is not None
+
+
 def _of_field(name: str, value: Any) -> Any:
-    if isinstance(value, str) and value and name not in _FILES and _SECRET_NAME.fullmatch(name):
-        return HIDDEN
+    if name not in _FILES and _SECRET_NAME.fullmatch(name):
+        if isinstance(value, str) and value:
+            return HIDDEN
+        if isinstance(value, list | tuple):
+            return [HIDDEN if isinstance(inner, str) and inner else hidden_in(inner) for inner in value]
     return hidden_in(value)
 
 

@@ -198,6 +198,10 @@ def test_what_looks_like_a_secret_is_not_shown_and_does_not_come_back(cluster: R
         assert job["handler"]["env"] == {"DB_PASSWORD": "***", "PLAIN": "yes"}
         _, (_, printed) = await desk.texts("read_output", {"run": run.id})
         assert "password=***" in printed
+        for part in ({"offset": 9, "max_bytes": 7}, {"offset": 9}, {"max_bytes": 8}):  # without its name
+            _, (_, printed) = await desk.texts("read_output", {"run": run.id, **part})
+            assert "***" in printed
+            assert "hunter2" not in printed
         for tool in ("list_runs", "explain_job"):
             assert "hunter2" not in str(await desk(tool, job="secret/keeps"))
         said = await desk.refused("edit_job", job="secret/keeps", changes={"handler": job["handler"]})
