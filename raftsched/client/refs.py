@@ -34,7 +34,7 @@ def job_path(ref: JobRef, address: str = jobs.GET) -> str:
     """Returns the address of a job, or of what is below it. ValueError for what is neither id nor namespace/name."""
     text = id_of(ref)
     namespace, slash, name = text.partition("/")
-    if not slash and text:
+    if not slash and text and text not in (".", ".."):  # which would lead elsewhere
         return at(address, id=text)
     if not namespace or not name or "/" in name or {namespace, name} & {".", ".."}:
         raise ValueError(f'{text!r} names no job; give its id, or "namespace/name" such as "default/nightly"')

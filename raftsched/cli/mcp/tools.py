@@ -40,7 +40,13 @@ JobRef = Annotated[
     ),
 ]
 RunRef = Annotated[
-    str, Meta(min_length=1, max_length=TEXT_MAX, description="the id of a run, such as 0d3k5xw2a9f4m@1763600400000")
+    str,
+    Meta(
+        min_length=1,
+        max_length=TEXT_MAX,
+        pattern=r"^[0-9A-Za-z@.-]*[0-9A-Za-z]$",  # what else would be an address may lead elsewhere: ..
+        description="the id of a run, such as 0d3k5xw2a9f4m@1763600400000",
+    ),
 ]
 TimeArg = Annotated[
     str, Meta(min_length=1, max_length=64, description="a time in RFC 3339, such as 2030-01-31T02:00:00Z")

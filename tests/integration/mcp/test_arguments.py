@@ -66,6 +66,9 @@ def test_a_wrong_argument_is_named_with_what_would_be_right(cluster: RunningClus
         assert "it takes namespace, name_prefix" in said
         assert "Expected `array` of length <= 100" in await desk.refused("retry_dead_letters", runs=["x"] * 101)
         assert "invalid-parameter" in await desk.refused("list_runs", **{"from": "yesterday"})
+        for tool in ("get_run", "explain_run", "read_output", "kill_run"):  # no other address is asked
+            for run in ("..", ".", "../tokens"):
+                assert "invalid arguments" in await desk.refused(tool, run=run)
         assert "there is no such tool" in await desk.refused("drop_tables")
         huge = {"job": {"params": {"a": "x" * ARGUMENTS_MAX}}}
         assert f"{ARGUMENTS_MAX} are the most" in await desk.refused("create_job", **huge)

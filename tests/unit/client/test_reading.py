@@ -126,7 +126,7 @@ def test_a_job_is_meant_by_id_or_by_namespace_and_name() -> None:
                     "/v1/namespaces/billing/jobs/night",
                     "/v1/jobs/x%20y",
                 ]
-                for bad in ("", "/a", "a/", "a/b/c", "../x"):
+                for bad in ("", "/a", "a/", "a/b/c", "../x", ".", ".."):
                     with pytest.raises(ValueError, match="names no job"):
                         await c.jobs.get(bad)
 
