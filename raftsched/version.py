@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-__version__ = "0.3.0"
+__version__ = "0.4.0.dev0"
 _SHOWN = 12  # digits of a commit
 
 

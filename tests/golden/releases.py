@@ -56,4 +56,5 @@ class Release:
 RELEASES = (
     Release("0.1.0", "f1fd5eefd662e96f436e74383f6daa30020c247e", 4),
     Release("0.2.0", "4cc27058eb63999233c3a90a3b769a9b8a41f5c7", 5),
+    Release("0.3.0", "64c4230ecd4dcf6a94af5363e285b202ed4b9f34", 6),
 )
