@@ -74,6 +74,8 @@ class JobStore(MemoryJobStore):  # type: ignore[misc]
             except ConflictError:
                 if again or not self._remove_over(job.id):
                     raise ConflictingIdError(job.id) from None
+        if _begins_now(job):
+            self._client.jobs.run(self._ref(job.id))
         self._keep(job)
 
     def update_job(self, job: Job) -> None:
@@ -154,6 +156,13 @@ class JobStore(MemoryJobStore):  # type: ignore[misc]
         for note in notes.said:
             self._logger.info('Job "%s": %s', job.id, note)
         return body
+
+
+def _begins_now(job: Job) -> bool:
+    """Returns whether add_job was told a first run that its trigger does not say: next_run_time=datetime.now()."""
+    if job.next_run_time is None or type(job.trigger) is DateTrigger:
+        return False
+    return bool(job.next_run_time.timestamp() * 1000 <= SystemClock().wall_ms())
 
 
 def _as_of(job: Job, now_ms: int) -> int:

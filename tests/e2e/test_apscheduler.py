@@ -76,6 +76,9 @@ def test_calls_of_apscheduler_change_jobs_of_the_cluster(
     made.reschedule("interval", hours=1, start_date=datetime(2030, 1, 1, tzinfo=UTC))
     assert job(nodes, "nightly").trigger == {"every": "1h", "starts_at": "2030-01-01T00:00:00Z"}
     assert [one.id for one in scheduler.get_jobs()] == ["nightly"]
+    scheduler.add_job(SEND, "interval", hours=1, id="at-once", args=[7, str(tmp_path)], next_run_time=datetime.now(UTC))
+    (now,) = nodes.client.instances.list(job="default/at-once")
+    assert now.manual, "APScheduler runs it now, and then each hour"
     scheduler.add_job(SEND, "cron", hour=2, id="later", args=[7, str(tmp_path)], next_run_time=None).resume()
     assert job(nodes, "later").state == "SCHEDULED", "it was added paused"
     scheduler.remove_job("nightly")
