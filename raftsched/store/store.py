@@ -132,7 +132,7 @@ class Store:
         except OSError:
             os.close(lock)
             raise StartupError(f"The data directory {directory} is in use by another node process.") from None
-        env = None
+        env = store = None
         try:
             layout.prepare(directory, map_bytes=map_bytes, sync=sync)
             if not is_whole(directory / LOG):
@@ -148,6 +148,8 @@ class Store:
                 check_level(read_meta(view).level)
             return store
         except BaseException as error:
+            if store is not None:
+                store._tables.close()
             if env is not None:
                 env.close()
             os.close(lock)

@@ -203,6 +203,26 @@ class TestApply:
         assert (again.applied_index, again.log_bounds()) == (1, (1, 1))
         again.close()
 
+    def test_a_state_of_a_later_level_is_refused_and_nothing_stays_open(
+        self, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A program may try again, with the same directory."""
+        later = newest_level() + 1
+        with monkeypatch.context() as newer:
+            newer.setitem(HISTORY, later, "made up")
+            commit(store, LogEntry(1, 1, encode_entry(1, [(1, 1, [encode(c.RaiseLevel(later))])])))
+            store.close()
+        kept = []  # with the frames of Store.open
+        for _ in range(2):
+            with pytest.raises(StartupError, match=rf"level {later}: .* up to {newest_level()}\. Start") as error:
+                Store.open(tmp_path / "s", sync=False)
+            kept.append(error)
+        with monkeypatch.context() as upgraded:
+            upgraded.setitem(HISTORY, later, "made up")
+            again = Store.open(tmp_path / "s", sync=False)
+        assert again.applied_index == 1
+        again.close()
+
     def test_results_in_order(self, store: Store) -> None:
         barrier = encode(c.Barrier())
         log = [
