@@ -127,14 +127,14 @@ MUTATIONS: dict[str, Mutation] = {
     "later_commands_wait": Mutation((TAKEN, STOPS, OTHER_STATE, OTHER_OUTCOME), "versions"),
     "later_fields_wait": Mutation((TAKEN, OTHER_STATE), "versions"),
     "sparing_fields_are_left_out": Mutation((REFUSED,), "versions"),
-    "entries_say_their_level": Mutation((TAKEN, OTHER_STATE, OTHER_OUTCOME), "versions"),
+    "entries_say_their_level": Mutation((OTHER_STATE, OTHER_OUTCOME), "versions"),
     "level_known_to_all": Mutation((RAISED_UNKNOWN,), "versions"),
-    "level_known_to_silent_ones": Mutation((RAISED_UNKNOWN,), "versions"),
+    "level_known_to_silent_ones": Mutation((RAISED_UNKNOWN,), "unheard"),
     "held_level_stays": Mutation((RAISED_HELD,), "versions"),
-    "older_nodes_stop": Mutation((GOES_ON,), "too-old"),
+    "older_nodes_stop": Mutation((GOES_ON,), "too-old-logs"),
     "older_nodes_refuse_snapshots": Mutation((GOES_ON,), "too-old"),
     "older_nodes_refuse_stores": Mutation((GOES_ON,), "too-old"),
-    "later_rows_wait": Mutation((OTHER_STATE,), "versions"),
+    "later_rows_wait": Mutation((OTHER_STATE,), "too-old-logs"),
 }
 
 

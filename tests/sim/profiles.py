@@ -63,6 +63,7 @@ class Profile:
     start_s: float = 0.5  # within which the machines are started
     last_waits: bool = False  # the last one is not started with the others
     versions: bool = False  # two at a time: versions.py
+    never_held: bool = False  # operators let the level of the cluster rise as soon as it can
     # what must not be, beside what never must
     no_election: bool = False  # after the first fault
     no_snapshot: bool = False
@@ -226,7 +227,23 @@ PROFILES: dict[str, Profile] = {
         swarm=False,
         first_fault_s=2.0,
         versions=True,
+        never_held=True,
         options=SNAPSHOTS,
+    ),
+    "too-old-logs": Profile(  # what a node has missed comes as entries
+        faults={"upgrade_all": 3, "late_downgrade": 6, "wipe": 4},
+        swarm=False,
+        first_fault_s=2.0,
+        versions=True,
+        never_held=True,
+        options=replace(OPTIONS, keep_entries=100_000, keep_bytes=64_000 * KIB),
+    ),
+    "unheard": Profile(
+        faults={"change_version": 4, "kill_leader": 3, "kill": 2, "isolate": 2},
+        swarm=False,
+        first_fault_s=2.0,
+        versions=True,
+        never_held=True,
     ),
     "votes": Profile(
         faults={"vote_kill": 6, "kill_leader": 4, "isolate": 2, "hand_over": 2},

@@ -32,7 +32,6 @@ from tests.sim.code import Code, pairs
 from tests.sim.faults import Nemesis
 from tests.sim.level_room import LevelRoom
 from tests.sim.machine import Machine
-from tests.sim.profiles import PROFILES
 from tests.sim.world import World
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class VersionsWorld(World):
         self.hold = rng.random() < 0.7  # what operators want
         self.later = later_things(self.older)
         super().__init__(seed, nodes, profile, directory, *args, **kwargs)
-        self.hold = self.hold and self.profile.faults.keys() != PROFILES["too-old"].faults.keys()
+        self.hold = self.hold and not self.profile.never_held
         self._operator = rng
         self.finishes = rng.random() < 0.7  # the upgrade, in the calm
         self.trace.event("--", "versions", self.older.version, self.newer.version)
