@@ -16,6 +16,7 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from tests.sim.code import TODAY, later
+from tests.sim.versions import VersionsClient
 
 
 def _modules(name: str) -> list[ModuleType]:
@@ -177,11 +178,19 @@ def backups_are_noted_early() -> Iterator[None]:
 
 
 @contextmanager
-def alike_by_no_level() -> Iterator[None]:
-    """Entries do not say which level their commands are of, and commands are proposed whatever the level is."""
+def entries_say_no_level() -> Iterator[None]:
+    """Entries do not say which level their commands are of. While commands of later levels wait, an older node has
+    stopped before it is sent one: so they are proposed whatever the level is, all but those with later fields. That
+    they are taken is no violation here: what counts is what nodes make of them."""
+
+    def by_fields(module: ModuleType, real: Any) -> Any:
+        levels = import_module(module.__name__.replace("raft.replica", "core.levels"))
+        return lambda raw, level: levels.level_of([raw]) <= max(level, levels.BEGAN) and real(raw, level)
+
     with (
         _patched("core.entry", "level_of", lambda module, real: lambda raws: 1),
-        _patched("raft.replica", "Replica.fitted", lambda module, real: lambda self, commands: commands),
+        _patched("raft.replica", "is_later", by_fields),
+        patch.object(VersionsClient, "may_be_taken", True),
     ):
         yield
 
@@ -197,7 +206,7 @@ PATCHES: dict[str, Callable[[], Any]] = {
     "older_nodes_refuse_snapshots": older_nodes_take_snapshots,
     "older_nodes_refuse_stores": older_nodes_open_the_store,
     "later_rows_wait": backups_are_noted_early,
-    "entries_say_their_level": alike_by_no_level,
+    "entries_say_their_level": entries_say_no_level,
 }
 
 
