@@ -67,7 +67,7 @@ class VersionsWorld(World):
         rng = random.Random(f"{seed} versions")
         self.older, self.newer = rng.choice(pairs())()
         self.hold = rng.random() < 0.7  # what operators want
-        self.later = later_things(self.older)
+        self.later = later_things(self.older, self.newer)
         super().__init__(seed, nodes, profile, directory, *args, **kwargs)
         self.hold = self.hold and not self.profile.never_held
         self._operator = rng
@@ -310,9 +310,12 @@ def _notes(data: bytes) -> list[tuple[str, int]]:
 # ---------------------------------------------------------------- what is asked for
 
 
-def later_things(older: Code) -> dict[str, int]:
+def later_things(older: Code, newer: Code) -> dict[str, int]:
     """Returns what nodes of the newer version are asked for and others are not, with the level that it needs. Fields of
-    SPARING are left out below their level, all else is refused."""
+    SPARING are left out below their level, all else is refused. Nothing where both know the same levels, as right after
+    a release."""
+    if newer.level == older.level:
+        return {}
     six = max(older.level + 1, 6)
     found = {"env": six, "backup": six}
     if older.level < 6:
@@ -337,7 +340,7 @@ class VersionsClient(Client):
         rng, later = self._rng, self._world.later
         self._level = _level_of(machine)
         job, body, command = super()._change(machine)
-        more = machine.code is self._world.newer and rng.random() < 0.3
+        more = machine.code is self._world.newer and rng.random() < 0.3 and bool(later)
         match command:
             case c.PutSettings():
                 settings = replace(command.settings, upgrade_hold=int(self._world.hold))
