@@ -13,7 +13,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "tutorials/from-a-crontab.md": ("crontab", "crond", "replace cron", "anacron"),
     "tutorials/from-celery-beat.md": ("celery", "celery beat"),
     "tutorials/from-apscheduler.md": ("apscheduler",),
-    "moving.md#from-apscheduler": ("apscheduler", "job store", "jobstore", "pickle"),
+    "moving.md#from-apscheduler": ("job store", "jobstore", "pickle"),
     "tutorials/fastapi.md": ("fastapi", "starlette"),
     "fastapi.md": ("lifespan", "depends", "uvicorn", "backgroundtasks", "background tasks", "asgi"),
     "tutorials/django.md": ("django cron",),

@@ -47,7 +47,7 @@ QUERIES = {
     "send email when a job fails": "how-to",
     "Helm": "faq",
     "FastAPI": "tutorials/fastapi",
-    "django": "tutorials/django",
+    "django": "django",
     "PagerDuty": "how-to",
     "Nomad": "faq",
     "Sidekiq": "faq",

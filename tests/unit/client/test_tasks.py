@@ -214,7 +214,7 @@ def test_errors_come_without_the_way_that_they_came() -> None:
     ):
         task.enqueue(7, client=client)
     assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
-    assert len(caught.traceback) == 3  # this line, the method, and where it is raised
+    assert len(caught.traceback) == 4  # this line, the method, what it calls, and where it is raised
 
 
 def test_declaring_imports_no_client(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_strangers_write_no_markup_into_it(tmp_path: Path) -> None:
     [
         (["--report", "r.txt"], "neither in .md nor in .json"),
         (["--report", "/nowhere/r.md"], "lies in no directory"),
-        (["--handler-template", "call:{task}"], "is for celery"),
+        (["--handler-template", "call:{task}"], "is for apscheduler, celery"),
         (["--handler-template", "ruby:x"], "does not begin with"),
         (["--from", "systemd"], "neither its name"),
     ],
