@@ -77,6 +77,11 @@ SUBJECTS = (
         ("raftsched/node/", "raftsched/embedded/", "raftsched/testing/"),
         ("tests/integration/embedded", *_e2e("startup", "shut", "faults", "jobs_run")),
     ),
+    Subject(
+        ("raftsched/apscheduler/", "raftsched/importers/apscheduler/"),
+        ("tests/unit/importers", "tests/property/test_apscheduler.py", *_e2e("apscheduler")),
+    ),
+    Subject(("raftsched/starlette/",), ("tests/integration/embedded", *_e2e("fastapi", "tutorials"))),
     Subject(("raftsched/django/",), ("tests/integration/django", *_e2e("django", "tutorials"))),
     Subject(("raftsched/doctor/",), ("tests/unit/doctor", "tests/unit/cli/doctor", *_e2e("watch"))),
     Subject(("examples/",), _e2e("workers", "worker_protocol", "webshop", "django", "examples")),

@@ -18,6 +18,7 @@ WAITED_FOR = {
     "api/context.py": "its callback answers the request with the error",
     "api/http/streams.py": "both are gathered by who waits for either",
     "api/runs/output_stream.py": "the reader's answer waits for it, and says meanwhile that it is there",
+    "celery/beat_worker.py": "the end of the beat waits for them",
     "embedded/node.py": "start and stop wait for them",
     "embedded/process.py": "the process waits for them",
     "embedded/service.py": "the process waits for them",
