@@ -169,7 +169,8 @@ export function card(title, body, { actions, id, level = 2 } = {}) {
 }
 
 const TABLES = new ResizeObserver((entries) => {
-  for (const place of new Set(entries.map(({ target }) => target.closest(".table-wrap")))) {
+  // A table that was taken out of its place meanwhile has none; nobody sees what it is given.
+  for (const place of new Set(entries.map(({ target }) => target.closest(".table-wrap") ?? target))) {
     place.removeAttribute("data-stacked");
     place.toggleAttribute("data-stacked", place.scrollWidth > place.clientWidth);
   }
