@@ -76,20 +76,20 @@ def note_last(directory: Path, number: int) -> None:
 
 
 def newest_ms(path: Path) -> int:
-    """Returns when something was written to it last (UTC ms); 0: it is gone."""
-    try:
-        return path.stat().st_mtime_ns // 1_000_000
-    except FileNotFoundError:
-        return 0
+    """Returns when something was written to it last (UTC ms). Raises OSError; FileNotFoundError: it is gone."""
+    return path.stat().st_mtime_ns // 1_000_000
 
 
 def begun_ms(path: Path, now_ms: int) -> int:
     """Returns when its first record ended (UTC ms), but not after what was written last: of a run on a remote worker
     the worker says when it ended, and may say anything. Now: that cannot be told."""
-    head = b""
-    with suppress(OSError), path.open("rb") as file:
-        head = file.read(HEADER_SIZE)
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEADER_SIZE)
+        written_ms = newest_ms(path)
+    except OSError:
+        return now_ms
     if body_size(head) is None:
         return now_ms
     ended_ms: int = HEADER.unpack(head[: HEADER.size])[3]
-    return min(ended_ms, newest_ms(path), now_ms)
+    return min(ended_ms, written_ms, now_ms)

@@ -364,14 +364,21 @@ class OutputStore:
         dropped = 0
         with self._lock:
             at = self._open[""]
-            if at.end and newest_ms(self._table.path_of(at.number)) < ms:
+            if at.end and self._is_before(at.number, ms):
                 self._roll("")
             for number, segment in list(self._table.segments.items()):
-                newest = newest_ms(self._table.path_of(number))
-                if number != self._open[""].number and newest < own.get(segment.owner, ms):
+                if number != self._open[""].number and self._is_before(number, own.get(segment.owner, ms)):
                     self._drop(number)
                     dropped += 1
         return dropped
+
+    def _is_before(self, number: int, ms: int) -> bool:
+        """Returns whether the newest record of a segment is older than this. One without a file is none of the old:
+        `scan` tells of it."""
+        try:
+            return newest_ms(self._table.path_of(number)) < ms
+        except FileNotFoundError:
+            return False
 
     def _drop_beyond(self) -> None:
         """Segments go, the oldest first, until what is kept leaves room for the one that was begun: it may be filled,

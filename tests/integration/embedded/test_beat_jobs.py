@@ -115,11 +115,9 @@ async def test_a_row_for_one_time_that_is_enabled_again_is_due_again() -> None:
         does: Any = {"handler": {"exec": ["true"]}, "params": {}}
 
         async def ran(name: str) -> str:
-            while True:
-                job = await client.jobs.get(f"default/shop.{name}")
-                if job.state == "EXPIRED" and not job.active:
-                    return job.id
-                await asyncio.sleep(0.1)
+            job = await client.jobs.get(f"default/shop.{name}")
+            assert (await client.jobs.wait(job)).state == "SUCCEEDED"
+            return job.id
 
         def once(enabled: bool) -> Wanted:
             return row("once", 1.0, enabled, trigger={"max_runs": 1}, fields=does)

@@ -495,6 +495,22 @@ def test_output_after_its_file_was_removed_is_kept(
     assert again.read(after) == b"after"
 
 
+@pytest.mark.parametrize("namespace", ["", "apart"])
+@pytest.mark.parametrize("lose", [lost_all, lost_newest, hidden])
+def test_what_was_removed_is_not_taken_for_old(
+    opened: Opened, tmp_path: Path, namespace: str, lose: Callable[[OutputStore], None]
+) -> None:
+    """What is old is dropped between two looks, and has no file then, either."""
+    store = opened(tmp_path / "o", share_of={"apart": MIB}.get)
+    before = put(store, b"before", namespace=namespace)
+    lose(store)
+    assert store.drop_old(round(time.time() * 1000), DAY_MS, {}) == 0
+    assert why_not(store, before) == REMOVED
+    store.scan()
+    assert why_not(store, before) == REMOVED
+    assert store.lost >= 1
+
+
 def test_what_is_hidden_can_be_read_when_it_is_there_again(opened: Opened, tmp_path: Path) -> None:
     store = opened(tmp_path / "o", share_of={"apart": MIB}.get)
     refs = [put(store, b"there", namespace=namespace) for namespace in ("", "apart")]
