@@ -12,6 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "tests" / "durations.json"
 BUNDLE_S = 150.0  # a pytest process costs some seconds to start; much longer bundles leave a core idle at the end
 UNKNOWN = (2.0, 1.0)  # wall and processor seconds of a file that nobody has timed
+_CLOCKLESS = 10  # the nice level of tests that have no clock; what they wait for is a core:
+_BUSY = 0.9  # so they keep one busy, however long they waited for it when they were timed
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Bundle:
 
     @property
     def cores(self) -> float:
-        return min(2.0, max(0.1, self.cpu_s / max(self.wall_s, 0.1)))
+        least = _BUSY if self.nice >= _CLOCKLESS else 0.1
+        return min(2.0, max(least, self.cpu_s / max(self.wall_s, 0.1)))
 
 
 Durations = dict[str, tuple[float, float]]  # by test file: wall and processor seconds
@@ -88,7 +91,7 @@ def _sum(files: list[str], durations: Durations) -> tuple[float, float]:
 
 def _nice(where: str) -> int:
     """Returns the nice level: real processes go before tests that have no clock."""
-    return {"tests/e2e": 0, "tests/integration": 5}.get("/".join(where.split("/")[:2]), 10)
+    return {"tests/e2e": 0, "tests/integration": 5}.get("/".join(where.split("/")[:2]), _CLOCKLESS)
 
 
 _NEEDS = {

@@ -337,7 +337,7 @@ def test_whatever_happens_the_parent_ends_when_all_parts_have(number: int) -> No
     fields = {"on_all": True} if on_all else {"shards": rng.choice((1, 3, STEP + 5))}
     job = world.create(retry=retry, overlap=rng.choice(list(Overlap)), max_lost=1, **fields)
     keys = [world.run_now(job)]
-    for step in range(150):
+    for step in range(examples(150)):
         world.forward(rng.choice((0, 1, SECOND)))
         rows = world.instances()
         row = rng.choice(rows)

@@ -55,6 +55,15 @@ def test_the_durations_that_are_kept_are_of_files_that_are_there() -> None:
     assert not gone, "./scripts/test durations leaves them out"
 
 
+def test_tests_without_a_clock_keep_a_core_busy_however_long_they_waited_for_it() -> None:
+    slow = (100.0, 20.0)
+    clockless, with_clock = (
+        bundles([file], {file: slow}, ("pytest",))[0] for file in ("tests/unit/core/test_a.py", "tests/e2e/test_a.py")
+    )
+    assert clockless.cores > 0.8
+    assert with_clock.cores == pytest.approx(0.2)
+
+
 def python(name: str, code: str, wall_s: float = 1.0, cores: float = 1.0, needs: str = "") -> Bundle:
     return Bundle(name, (sys.executable, "-c", code), wall_s, wall_s * cores, needs=needs)
 
