@@ -56,6 +56,8 @@ def send(
     def sends() -> None:
         with celery.connection_for_write() as connection:
             celery.send_task(task, list(args), dict(kwargs or {}), connection=connection, **given)
+        # It has looked at another one, of the pool, whose epoll would be left: the process could serve no other run.
+        celery.pool.connection.close()
 
     if not follow:
         if told.get("sent") != task_id:
