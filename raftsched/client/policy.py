@@ -10,6 +10,7 @@ it, and report what happened:
     a proxy's 503   the next server if the request may be repeated, else the answer: the proxy may not know either.
     504             as no answer: the node does not know either.
     429             the same server after the time that it names: the limit is the cluster's, not the node's.
+    a stale 404     the next server: this node could ask no leader, and may not have heard yet of what others know.
     any other 4xx   the answer. Another node would give the same.
 
 A request may be repeated when doing it twice is the same as doing it once: GET, PUT, DELETE, a merge patch (RFC 9110,
@@ -36,6 +37,7 @@ _PASSING = frozenset(
     {"no-leader", "overloaded", "stopping", "behind"}
 )  # codes of a 503 that another round may not meet
 _ELSEWHERE = frozenset({"no-leader", "stopping"})  # those that another node may end at any moment: do not wait for them
+STALE = "raftsched-stale"  # the header of an answer that may be old
 
 
 Verdict = Literal["take", "done before", "error"]
@@ -230,6 +232,8 @@ class Exchange:
             self._no_outcome, self._refusal = error, None
             self._uncertain[self._server] = f"answered: {error.detail}"
             self._may_pass = True
+        elif error.status == 404 and STALE in headers:
+            self._refusal, self._refused_for_good = error, True
         elif error.status == 412 and self._uncertain:
             raise self._unknown("; it has changed since then, perhaps by that attempt")
         else:

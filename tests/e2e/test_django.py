@@ -146,6 +146,8 @@ def test_what_was_committed_is_sent_once_though_web_and_node_are_killed(tmp_path
         one.wait("all to be sent", lambda: all(one.sent(number) for number in MANY))
         assert {one.sent(number) for number in (1, 3, *MANY)} == {1}
         assert one.sent(2) is None
+        # All may have been sent before the kill: the node has to get as far as to take a signal.
+        one.wait("the node to be back", lambda: one.ask("GET", "/health")[0] == 200)
         node.terminate()
         assert node.wait(patient(60)) == 0, one.said()
 

@@ -113,17 +113,19 @@ ANYBODY = Caller(Role.ADMIN)
 class RequestState:
     """The progress of a request. It is shared with the tasks that the request starts.
 
+    `behind`: it is refused for what is in the tables, and the leader could not be asked what else there is.
     `proposed`: something of it was proposed. `waited_s`: for so long it waited because its caller asked for that.
     `read_index`: its reads show the log up to here at the least; 0: they were not made yet. `body`: all of it, once
     read. `trace`: None where requests have none."""
 
-    __slots__ = ("body", "proposed", "read_index", "trace", "waited_s")
+    __slots__ = ("behind", "body", "proposed", "read_index", "trace", "waited_s")
 
     def __init__(self, read_index: int = 0) -> None:
         self.reset(read_index)
 
     def reset(self, read_index: int = 0) -> None:
         """Makes it that of a request that begins."""
+        self.behind = False
         self.proposed = False
         self.body: bytes | None = None
         self.waited_s = 0.0

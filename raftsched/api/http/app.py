@@ -205,6 +205,7 @@ def _operation(ctx: ApiContext, route: Route) -> _Endpoint:
             if state.proposed or declared.role == "open" or request.writer.output_size or not _is_of_rows(error):
                 raise
             index = await ctx.catch_up_soon()
+            state.behind = index is None
             if index is not None and index > state.read_index:
                 state.read_index = ctx.applied()
                 return await handler(ctx, call)

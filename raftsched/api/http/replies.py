@@ -100,8 +100,8 @@ def reply_page(
 def stamp(ctx: ApiContext, headers: CIMultiDict[str]) -> None:
     """Sets the headers that every answer has: the leader, its term, and the index up to which the answer shows what was
     applied. The index is from before the read, since its reader asks next for the events after it. Reads may be old
-    without a leader. Caches must keep no answer: an ETag is the revision of what was set, and the state changes without
-    it."""
+    without a leader, and a refusal where the leader did not answer. Caches must keep no answer: an ETag is the revision
+    of what was set, and the state changes without it."""
     leader, term, _ = ctx.cluster_position()
     request = request_state()
     index = request.read_index or ctx.applied()
@@ -113,7 +113,7 @@ def stamp(ctx: ApiContext, headers: CIMultiDict[str]) -> None:
     headers["Raftsched-Leader"] = leader or ""
     headers["Raftsched-Term"] = str(term)
     headers["Raftsched-Index"] = str(index)
-    if leader is None:
+    if leader is None or request.behind:
         headers["Raftsched-Stale"] = "true"
 
 

@@ -183,7 +183,7 @@ ANSWERED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "Raftsched-Stale": (
         {"type": "string", "enum": ["true"]},
-        "The answer may be old: this node knows of no leader. Left out where it does.",
+        "The answer may be old: this node knows of no leader, or it did not answer. Else left out.",
     ),
     "ETag": ({"type": "string"}, "That of this version, to be sent as If-Match."),
     "Location": ({"type": "string"}, "The address of what was made."),

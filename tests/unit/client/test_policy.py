@@ -30,6 +30,7 @@ OK = (200, "")
 NO_LEADER, STOPPING, OVERLOADED = (503, "no-leader"), (503, "stopping"), (503, "overloaded")
 PERHAPS = (504, "unknown-outcome")
 GONE, STALE = (404, "not-found"), (412, "stale-revision")
+UNHEARD = (404, "not-found", "stale")
 LIMITED = (429, "rate-limited", "1")
 LATER = (429, "rate-limited", "3600")
 
@@ -74,6 +75,10 @@ CASES = [
     Case("a delete", "DELETE", (SILENT,), (OK,), "AB", 200),
     Case("a delete that was done before", "DELETE", (SILENT,), (GONE,), "AB", "done-before"),
     Case("a delete of nothing", "DELETE", (GONE,), (OK,), "A", "not-found"),
+    Case("a node that has not heard of it yet", "GET", (UNHEARD,), (OK,), "AB", 200),
+    Case("a delete of what a node has not heard of yet", "DELETE", (UNHEARD,), (OK,), "AB", 200),
+    Case("what no node has heard of", "GET", (UNHEARD,), (UNHEARD,), "AB", "not-found"),
+    Case("what a node has not heard of, and none else is there", "GET", (UNHEARD,), (DOWN,), "A", "not-found"),
     Case("an edit that was done before", "PATCH", (SILENT,), (STALE,), "AB", "unknown-outcome"),
     Case("an edit of something changed", "PATCH", (STALE,), (OK,), "A", "stale-revision"),
     Case("a refusal", "PUT", ((409, "name-taken"),), (OK,), "A", "name-taken"),
@@ -106,6 +111,14 @@ class Script:
         if does != DOWN:
             self.asked.append(self.name)
         return does
+
+
+def headers_of(status: int, after: str = "") -> dict[str, str]:
+    if status == 302:
+        return {"Location": "http://c:1"}
+    if after == "stale":
+        return {"Raftsched-Stale": "true"}
+    return {"Retry-After": after} if after else {}
 
 
 def unknown(method: str, path: str, why: str, answer: ClientError | None) -> ClientError:
@@ -141,7 +154,7 @@ def by_policy(case: Case, rounds: bool) -> tuple[str, int | str]:
                     exchange.unanswered("broke the connection", now)
                 continue
             status, code, *after = does
-            headers = {"retry-after": after[0]} if after else {"location": "http://c:1"} if status == 302 else {}
+            headers = {name.lower(): value for name, value in headers_of(status, *after).items()}
             verdict = exchange.answered(status, headers)
             if verdict == "take":
                 return "".join(asked), status
@@ -166,7 +179,7 @@ def stubs(case: Case) -> Iterator[tuple[list[str], list[str]]]:
             if isinstance(does, str):
                 return 0, None
             status, code, *after = does
-            headers.update({"Retry-After": after[0]} if after else {"Location": "http://c:1"} if status == 302 else {})
+            headers.update(headers_of(status, *after))
             return (status, {}) if status < 400 else (status, b"") if not code else problem(status, code, "why")
 
         return reply

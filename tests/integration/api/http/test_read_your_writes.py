@@ -75,6 +75,20 @@ async def test_a_read_does_not_claim_what_was_applied_meanwhile(call: Client) ->
     assert "Raftsched-Stale" not in call.headers
 
 
+async def test_a_refusal_says_that_the_leader_was_not_heard(call: Client) -> None:
+    """As one that has just started, or is cut off: another node may know what this one has not heard of."""
+    path = "/v1/namespaces/default/jobs/elsewhere"
+    assert (await call("GET", path))[0] == 404
+    assert "Raftsched-Stale" not in call.headers
+
+    Elsewhere(call).answers = False
+    assert (await call("GET", path))[0] == 404
+    assert call.headers["Raftsched-Stale"] == "true"
+    create(call, "elsewhere")
+    assert (await call("GET", path))[0] == 200
+    assert "Raftsched-Stale" not in call.headers
+
+
 async def test_a_read_at_the_leader_shows_what_was_applied_before_it(call: Client) -> None:
     barrier = call.context.log.barrier
 
