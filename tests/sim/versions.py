@@ -349,8 +349,8 @@ class VersionsClient(Client):
                 return job, body, replace(command, settings=settings)
             case c.CreateJob() | c.EditJob() if more:
                 return job, body, self._with_more(command)
-            case c.Barrier() if more and "backup" in later:
-                return job, body, NoteBackup(rng.randint(1, 1 + self._world.checks.highest), rng.getrandbits(40))
+            case c.Barrier() if more and "backup" in later:  # of what is committed: it may not name its own entry
+                return job, body, NoteBackup(rng.randint(1, self._world.checks.highest), rng.getrandbits(40))
         return job, body, command
 
     def _with_more(self, command: c.CreateJob | c.EditJob) -> c.Command:
