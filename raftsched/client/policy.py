@@ -11,6 +11,7 @@ it, and report what happened:
     504             as no answer: the node does not know either.
     429             the same server after the time that it names: the limit is the cluster's, not the node's.
     a stale 404     the next server: this node could ask no leader, and may not have heard yet of what others know.
+    any other 404   the answer. To a DELETE that may have been done before it: the thing is gone.
     any other 4xx   the answer. Another node would give the same.
 
 A request may be repeated when doing it twice is the same as doing it once: GET, PUT, DELETE, a merge patch (RFC 9110,
@@ -207,7 +208,7 @@ class Exchange:
             raise ClientError("redirected", detail, status=status)
         if status < 400:
             return "take"
-        if status == 404 and self._method == "DELETE" and self._uncertain:
+        if status == 404 and self._method == "DELETE" and self._uncertain and STALE not in headers:
             return "done before"
         return "error"
 

@@ -74,6 +74,8 @@ CASES = [
     Case("a merge patch", "PATCH", (SILENT,), (OK,), "AB", 200),
     Case("a delete", "DELETE", (SILENT,), (OK,), "AB", 200),
     Case("a delete that was done before", "DELETE", (SILENT,), (GONE,), "AB", "done-before"),
+    Case("a delete perhaps done, of what a node has not heard of yet", "DELETE", (SILENT, OK), (UNHEARD,), "AB",
+         "unknown-outcome", "ABBA", 200),
     Case("a delete of nothing", "DELETE", (GONE,), (OK,), "A", "not-found"),
     Case("a node that has not heard of it yet", "GET", (UNHEARD,), (OK,), "AB", 200),
     Case("a delete of what a node has not heard of yet", "DELETE", (UNHEARD,), (OK,), "AB", 200),
