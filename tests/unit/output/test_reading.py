@@ -191,8 +191,8 @@ def test_a_follower_sees_each_byte_at_its_place(tmp_path: Path) -> None:
             place = look(text, place)
             assert place == len(everything)
             assert text.printed == len(everything)
-    _, spooled, truncated = capture.finish(TOKEN)
-    (ref,) = store.append([Record(TOKEN, 1_000, spooled=spooled, truncated=truncated)])
+    frames, spooled, truncated = capture.finish(TOKEN)
+    (ref,) = store.append([Record(TOKEN, 1_000, frames, spooled=spooled, truncated=truncated)])
     assert ref is not None
     text = store.open(ref)
     assert text.printed == len(everything)
