@@ -126,7 +126,7 @@ def steady_load(loop: Loop, given: argparse.Namespace) -> bool:
 
 def soaks(loop: Loop, given: argparse.Namespace) -> bool:
     plan = sustained.Plan(given.per_second, 60 * given.minutes, given.lead, given.keep, False, 0.0, 0.0)
-    with marking(*_slots(given)) as cluster:
+    with marking("--log-keep-bytes", soak.LOG_BYTES, *_slots(given)) as cluster:
         held: bool = loop(soak.bench_soak(cluster, plan, given.change, 60 * given.settle, given.most / 100))
     return held
 

@@ -1,18 +1,22 @@
 """One-shots at a steady rate for hours, while the leadership is handed on again and again: does anything grow?
 
 The load is that of `sustained`: each job is created by a request of its own when its time has come, and must run.
-Every --change seconds the leader hands its part to another node. History and events are kept for --keep seconds, so
-that after --settle minutes as much goes as comes. From then on nothing may grow: of each figure below, summed over the
-nodes, the mean of the last third of the samples is held against that of the first third (`..._growth`; 1: flat). Exit
-code 1: a job did not run, or a figure has grown by more than --most percent.
+Every --change seconds the leader hands its part to another node. History and events are kept for --keep seconds and the
+log for LOG_BYTES, so that after --settle minutes as much goes as comes, however much one entry of the log carries. From
+then on nothing may grow: of each figure below, summed over the nodes, the mean of the last third of the samples is held
+against that of the first third (`..._growth`; 1: flat). Exit code 1: a job did not run, or a figure has grown by more
+than --most percent.
 
-memory        anonymous memory of the nodes with all processes below them, what several share counted once
-resident      of the nodes' own processes, with what they have mapped of their stores
+memory        anonymous memory of the nodes' own processes
+resident      of the same, with what they have mapped of their stores
 disk          blocks taken by the data directories
-descriptors   open files and connections of the nodes with all processes below them
-threads       of the nodes' own processes
+descriptors   open files and connections of the nodes' own processes
+threads       of the same
+run_memory    anonymous memory of the largest of the processes below them (supervisors, keepers, runs), what several
+              share counted once. Their sum goes with their number, and that with how many runs there are at once
+run_files     open files and connections of that process below them which has the most
 
-`samples` has them along the time: [seconds, memory MiB, resident MiB, disk MiB, descriptors, threads].
+`samples` has them along the time, and at last the number of the processes below (MiB; seconds since the begin first).
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import asyncio
 import os
 import time
 from contextlib import suppress
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
 
 from scripts.benches.figures import emit, note, percentile
@@ -29,10 +33,11 @@ from scripts.benches.nodes import disk_bytes
 from scripts.benches.run import warm
 from scripts.benches.starts import account, marks_file, read_marks, wait_marks
 from scripts.benches.sustained import LAST_S, Creates, Plan, growth, keep_shortly
-from scripts.benches.usage import processes_of, proportional_anonymous_kib
+from scripts.benches.usage import anonymous_kib, processes_of
 from tests.support.cluster import Cluster
 
 SAMPLE_S = 30.0
+LOG_BYTES = "16MiB"  # full within minutes at the rates of a small machine, and then as large all the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +50,28 @@ class Taken:
     disk: float  # MiB
     descriptors: float
     threads: float
+    run_memory: float  # MiB
+    run_files: float
+    processes: float  # below the nodes' own
+
+
+NOT_HELD = ("at_s", "processes")
 
 
 def take(cluster: Cluster, began: float) -> Taken:
     """Raises OSError: a node has ended."""
     pids = [node.process.pid for node in cluster.nodes if node.process is not None]
+    below = [each for pid in pids for each in processes_of(pid)[1:]]
     return Taken(
         time.time() - began,
-        sum(map(proportional_anonymous_kib, pids)) / 1024,
+        sum(_status(pid, "RssAnon") for pid in pids) / 1024,
         sum(_status(pid, "VmRSS") for pid in pids) / 1024,
         sum(disk_bytes(node.data) for node in cluster.nodes) / 2**20,
         sum(map(_descriptors, pids)),
         sum(_status(pid, "Threads") for pid in pids),
+        max(map(anonymous_kib, below), default=0) / 1024,
+        max(map(_descriptors, below), default=0),
+        len(below),
     )
 
 
@@ -69,17 +84,16 @@ def _status(pid: int, name: str) -> int:
 
 
 def _descriptors(pid: int) -> int:
-    total = 0
-    for each in processes_of(pid):
-        with suppress(OSError):  # a run has ended
-            total += len(os.listdir(f"/proc/{each}/fd"))
-    return total
+    with suppress(OSError):  # a run has ended
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    return 0
 
 
 def grown(taken: list[Taken], settle_s: float) -> dict[str, float]:
     """Returns by how much each figure has grown since it should not any more (1: not at all)."""
     settled = [one for one in taken if one.at_s >= settle_s]
-    return {field.name: growth([getattr(one, field.name) for one in settled]) for field in fields(Taken)[1:]}
+    held = [field.name for field in fields(Taken) if field.name not in NOT_HELD]
+    return {name: growth([getattr(one, name) for one in settled]) for name in held}
 
 
 class Changes:
@@ -106,7 +120,8 @@ async def _sample(cluster: Cluster, began: float, every_s: float, taken: list[Ta
         taken.append(one := await asyncio.to_thread(take, cluster, began))
         note(
             f"{one.at_s:,.0f} s: memory {one.memory:,.0f} MiB, resident {one.resident:,.0f} MiB,"
-            f" disk {one.disk:,.0f} MiB, {one.descriptors:,.0f} descriptors, {one.threads:.0f} threads"
+            f" disk {one.disk:,.0f} MiB, {one.descriptors:,.0f} descriptors, {one.threads:.0f} threads;"
+            f" {one.processes:.0f} processes below with {one.run_memory:.1f} MiB and {one.run_files:.0f} files at most"
         )
         await asyncio.sleep(every_s)
 
@@ -130,6 +145,7 @@ async def bench_soak(cluster: Cluster, plan: Plan, change_s: float, settle_s: fl
             for task in (sampling, changing):
                 if task.done():
                     task.result()  # raises what ended it
+            sampling.cancel()  # what is idle from now on is no load
             await creates.stop(LAST_S)
             await asyncio.sleep(plan.lead_s)
             until_ms = await asyncio.to_thread(wait_marks, file, creates.count, LAST_S)
@@ -151,8 +167,8 @@ async def bench_soak(cluster: Cluster, plan: Plan, change_s: float, settle_s: fl
         create_p99_ms=percentile([ms for _, ms in creates.latencies], 0.99),
         sent_again=creates.sent_again,
         **{f"{name}_growth": value for name, value in growths.items()},
-        **dict(zip(growths, astuple(taken[-1])[1:], strict=True)),
-        samples=[[round(value, 1) for value in astuple(one)] for one in taken],
+        **{name: value for name, value in asdict(taken[-1]).items() if name != "at_s"},
+        samples=[[round(value, 2) for value in astuple(one)] for one in taken],
     )
     for name, value in growths.items():
         if not value <= 1 + most:

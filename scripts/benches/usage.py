@@ -128,14 +128,17 @@ def processes_of(pid: int) -> list[int]:
 
 
 def proportional_anonymous_kib(pid: int) -> int:
-    """Of a process and all below it, what several share counted once (proc(5), smaps_rollup)."""
-    total = 0
-    for each in processes_of(pid):
-        with suppress(OSError):
-            for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss_Anon:"):
-                    total += int(line.split()[1])
-    return total
+    """Of a process and all below it, what several share counted once."""
+    return sum(map(anonymous_kib, processes_of(pid)))
+
+
+def anonymous_kib(pid: int) -> int:
+    """Of one process; its part of what it shares (proc(5), smaps_rollup: Pss_Anon). Nothing of one that has ended."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss_Anon:"):
+                return int(line.split()[1])
+    return 0
 
 
 def _children() -> dict[int, list[int]]:
