@@ -12,20 +12,24 @@ resident      of the same, with what they have mapped of their stores
 disk          blocks taken by the data directories
 descriptors   open files and connections of the nodes' own processes
 threads       of the same
-run_memory    anonymous memory of the largest of the processes below them (supervisors, keepers, runs), what several
-              share counted once. Their sum goes with their number, and that with how many runs there are at once
-run_files     open files and connections of that process below them which has the most
+processes     below these: sentinels, supervisors, keepers and runs
+run_memory    anonymous memory of the processes below, what several share counted once
+run_files     open files and connections of the processes below
 
-`samples` has them along the time, and at last the number of the processes below (MiB; seconds since the begin first).
+There are as many processes below as runs came at once, which goes with the machine's pace: of the last three figures
+the least of the last third is held against the least of the first. What is never given back raises that, too.
+
+`samples` has all along the time: seconds since the begin, then in the order above, memory and disk in MiB.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from scripts.benches.figures import emit, note, percentile
@@ -50,12 +54,12 @@ class Taken:
     disk: float  # MiB
     descriptors: float
     threads: float
+    processes: float
     run_memory: float  # MiB
     run_files: float
-    processes: float  # below the nodes' own
 
 
-NOT_HELD = ("at_s", "processes")
+BELOW = ("processes", "run_memory", "run_files")
 
 
 def take(cluster: Cluster, began: float) -> Taken:
@@ -69,9 +73,9 @@ def take(cluster: Cluster, began: float) -> Taken:
         sum(disk_bytes(node.data) for node in cluster.nodes) / 2**20,
         sum(map(_descriptors, pids)),
         sum(_status(pid, "Threads") for pid in pids),
-        max(map(anonymous_kib, below), default=0) / 1024,
-        max(map(_descriptors, below), default=0),
         len(below),
+        sum(map(anonymous_kib, below)) / 1024,
+        sum(map(_descriptors, below)),
     )
 
 
@@ -92,8 +96,17 @@ def _descriptors(pid: int) -> int:
 def grown(taken: list[Taken], settle_s: float) -> dict[str, float]:
     """Returns by how much each figure has grown since it should not any more (1: not at all)."""
     settled = [one for one in taken if one.at_s >= settle_s]
-    held = [field.name for field in fields(Taken) if field.name not in NOT_HELD]
-    return {name: growth([getattr(one, name) for one in settled]) for name in held}
+    found: dict[str, float] = {}
+    for field in fields(Taken)[1:]:
+        values = [getattr(one, field.name) for one in settled]
+        found[field.name] = _growth_of_least(values) if field.name in BELOW else growth(values)
+    return found
+
+
+def _growth_of_least(values: list[float]) -> float:
+    """The least of the last third against that of the first; not a number with fewer than three."""
+    third = len(values) // 3
+    return min(values[-third:]) / max(min(values[:third]), 1e-9) if third else math.nan
 
 
 class Changes:
@@ -121,7 +134,7 @@ async def _sample(cluster: Cluster, began: float, every_s: float, taken: list[Ta
         note(
             f"{one.at_s:,.0f} s: memory {one.memory:,.0f} MiB, resident {one.resident:,.0f} MiB,"
             f" disk {one.disk:,.0f} MiB, {one.descriptors:,.0f} descriptors, {one.threads:.0f} threads;"
-            f" {one.processes:.0f} processes below with {one.run_memory:.1f} MiB and {one.run_files:.0f} files at most"
+            f" {one.processes:.0f} processes below with {one.run_memory:,.0f} MiB and {one.run_files:,.0f} descriptors"
         )
         await asyncio.sleep(every_s)
 
@@ -167,8 +180,8 @@ async def bench_soak(cluster: Cluster, plan: Plan, change_s: float, settle_s: fl
         create_p99_ms=percentile([ms for _, ms in creates.latencies], 0.99),
         sent_again=creates.sent_again,
         **{f"{name}_growth": value for name, value in growths.items()},
-        **{name: value for name, value in asdict(taken[-1]).items() if name != "at_s"},
-        samples=[[round(value, 2) for value in astuple(one)] for one in taken],
+        **dict(zip(growths, astuple(taken[-1])[1:], strict=True)),
+        samples=[[round(value, 1) for value in astuple(one)] for one in taken],
     )
     for name, value in growths.items():
         if not value <= 1 + most:
